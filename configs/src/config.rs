@@ -1,0 +1,120 @@
+//! What a file says, typed and complete: what the engine is built from.
+//! Deliberately without spans and without TOML: findings have been made before.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pipeline_graph::Blueprint;
+
+use crate::schema::Values;
+
+/// A whole file, lowered.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[node]`.
+    pub node: Node,
+    /// `[limits]`.
+    pub limits: Limits,
+    /// `[transports.*]`, in the order of the file.
+    pub transports: Vec<TransportConfig>,
+    /// `[stages.*]`, index-aligned with `blueprint.stages`.
+    pub stages: Vec<StageConfig>,
+    /// `[segments.*]`.
+    pub segments: Vec<SegmentConfig>,
+    /// `[peers]`: name and addresses as written (validated `host:port`, `[v6]:port`, default port 7001).
+    pub peers: Vec<(String, Vec<String>)>,
+    /// `[auth] key_file`.
+    pub auth_key_file: Option<PathBuf>,
+    /// `[drain] timeout`.
+    pub drain_timeout: Duration,
+    /// `[log] level`, a tracing filter.
+    pub log_level: String,
+    /// Pools, stages, edges; checked.
+    pub blueprint: Blueprint,
+}
+
+/// `[node]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Name told to peers.
+    pub name: String,
+    /// `host:port` of the one listener (control and TCP lanes). Port 0: any free one.
+    pub listen: String,
+    /// Addresses told to peers; empty: the bound one.
+    pub advertise: Vec<String>,
+}
+
+/// `[limits]`: every table's size. Nothing grows beyond these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests accepted and not freed.
+    pub requests: u64,
+    /// Slices in flight.
+    pub slices: u64,
+    /// Batches not freed.
+    pub batches: u64,
+    /// Registered regions.
+    pub regions: u64,
+    /// Peers known.
+    pub peers: u64,
+    /// Links open.
+    pub links: u64,
+    /// Bytes in flight over all peers.
+    pub bytes_in_flight: u64,
+    /// Share of slices and bytes one peer may use: a divisor-like fraction in percent.
+    pub peer_share_percent: u64,
+    /// Deadline of a request that names none.
+    pub deadline: Duration,
+}
+
+/// One `[stages.NAME]`.
+#[derive(Clone, Debug)]
+pub struct StageConfig {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// Its typed keys.
+    pub values: Values,
+}
+
+/// One `[transports.NAME]`.
+#[derive(Clone, Debug)]
+pub struct TransportConfig {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// Its NICs; never empty: a transport that names none is one NIC of its own name.
+    pub nics: Vec<String>,
+    /// Its typed keys.
+    pub values: Values,
+}
+
+/// One `[segments.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentConfig {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: SegmentKind,
+    /// What peers may do: `read`, `write`, `read_write`.
+    pub access: String,
+}
+
+/// What a segment is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// Memory of the node.
+    Dram {
+        /// Bytes.
+        size: u64,
+    },
+    /// A directory tree for `copy`.
+    Dir {
+        /// Its root; nothing outside it is ever touched.
+        path: PathBuf,
+        /// Bytes of the bounce region files pass through.
+        buffer: u64,
+    },
+}

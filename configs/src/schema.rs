@@ -1,0 +1,182 @@
+//! One declaration per key: parse, range check, default, documentation and schema all come from it.
+//! (The idea is benthos' ConfigSpec.) Deliberately data only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pipeline_graph::Shape;
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A size: `"64KiB"`, `65536`. Inclusive bounds, bytes.
+    Bytes {
+        /// Least.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
+    /// A time: `"20us"`, `"1s"`. Inclusive bounds, nanoseconds.
+    Time {
+        /// Least.
+        min_ns: u64,
+        /// Most.
+        max_ns: u64,
+    },
+    /// A whole number with inclusive bounds.
+    Count {
+        /// Least.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
+    /// `true` or `false`.
+    Flag,
+    /// Free text.
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// One of these words, or a size.
+    WordOrBytes(&'static [&'static str], u64, u64),
+    /// An array of text.
+    Texts,
+    /// An array of some of these words.
+    Words(&'static [&'static str]),
+    /// An array of names of `[transports.*]`.
+    Transports,
+    /// One size, or a table of transport name to size.
+    BytesPerTransport(&'static [&'static str], u64, u64),
+}
+
+/// Whether a change of the value can be taken while the node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At once.
+    Live,
+    /// The stage is rebuilt.
+    Rebuild,
+    /// The node must be restarted.
+    Restart,
+}
+
+/// One key of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// What stands when the file says nothing, as it would be written; `None`: nothing (optional), see
+    /// `required`.
+    pub default: Option<&'static str>,
+    /// Whether the file must say it.
+    pub required: bool,
+    /// One sentence for the documentation and the schema.
+    pub doc: &'static str,
+    /// Whether it changes live.
+    pub change: Change,
+}
+
+/// A typed value of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Bytes or a count.
+    Number(u64),
+    /// A time.
+    Time(Duration),
+    /// A flag.
+    Flag(bool),
+    /// Text or a word.
+    Text(String),
+    /// An array of text, words or names.
+    Texts(Vec<String>),
+    /// A table of name to size.
+    PerName(BTreeMap<String, u64>),
+}
+
+/// The typed values of one table: every key that has a value, from file, preset or default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values(pub BTreeMap<&'static str, Value>);
+
+impl Values {
+    /// A number (bytes, count), if the key has one.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        match self.0.get(key) {
+            Some(Value::Number(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// A time, if the key has one.
+    pub fn time(&self, key: &str) -> Option<Duration> {
+        match self.0.get(key) {
+            Some(Value::Time(t)) => Some(*t),
+            _ => None,
+        }
+    }
+
+    /// A flag; false when absent.
+    pub fn flag(&self, key: &str) -> bool {
+        matches!(self.0.get(key), Some(Value::Flag(true)))
+    }
+
+    /// Text or a word, if the key has one.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.0.get(key) {
+            Some(Value::Text(t)) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// An array; empty when absent.
+    pub fn texts(&self, key: &str) -> &[String] {
+        match self.0.get(key) {
+            Some(Value::Texts(t)) => t,
+            _ => &[],
+        }
+    }
+}
+
+/// What a stage type may look at to know its own ports: the file, never the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Names of the declared transports, in the order of the file.
+    pub transports: Vec<String>,
+}
+
+/// A stage type: one entry of the catalogue.
+#[derive(Clone, Copy)]
+pub struct StageKind {
+    /// The word after `type =`.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Its keys besides `type` and `pool`.
+    pub keys: &'static [Key],
+    /// Ports and contract, given its values.
+    pub shape: fn(&Values, &Facts) -> Shape,
+}
+
+/// A transport type: one entry of the catalogue.
+#[derive(Clone, Copy)]
+pub struct TransportKind {
+    /// The word after `type =`.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Its keys besides `type` and `nics`.
+    pub keys: &'static [Key],
+    /// Preferred work request size, bytes: the meaning of `slice = "auto"`.
+    pub preferred_bytes: u64,
+    /// `Some(reason)`: validates, but `run` refuses with this reason (it comes with a later release).
+    pub later: Option<&'static str>,
+}
+
+/// Everything that a file may name as a `type`.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    /// Stage types.
+    pub stages: Vec<StageKind>,
+    /// Transport types.
+    pub transports: Vec<TransportKind>,
+}

@@ -1,0 +1,150 @@
+//! A graph as data: pools, stages, edges. What a file lowers to, what `check` judges and `Plan` sizes.
+//! Deliberately without behaviour, without item type and without specs, so that a file can be judged on
+//! a machine that could never run it.
+
+use crate::clock::Nanos;
+use crate::stage::Shape;
+
+/// The reserved name of the outside: `"submit -> admit"`.
+pub const SUBMIT: &str = "submit";
+
+/// A whole graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Blueprint {
+    /// Thread pools.
+    pub pools: Vec<PoolDecl>,
+    /// Stages.
+    pub stages: Vec<StageDecl>,
+    /// Edges, wildcards already expanded.
+    pub edges: Vec<EdgeDecl>,
+    /// How many tokens can exist at once (`limits.slices + limits.requests`): the capacity of return edges.
+    pub tokens: usize,
+}
+
+/// A thread pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolDecl {
+    /// Its name; also the thread name, as `name` or `name/i`.
+    pub name: String,
+    /// Whose threads.
+    pub kind: PoolKind,
+    /// Threads in each group.
+    pub threads: usize,
+    /// One group of threads per entry: the NICs for `per = "nic"`, nodes for `per = "numa"`. Empty: one
+    /// group that bears the pool's name.
+    pub groups: Vec<String>,
+    /// How its workers wait.
+    pub wait: Wait,
+    /// CPUs to pin workers to, round robin. Empty: not pinned.
+    pub cpus: Vec<usize>,
+}
+
+/// Whose threads a pool uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolKind {
+    /// Threads we own, named, pinned on request.
+    Resident,
+    /// The application's own threads; comes with a later release.
+    Caller,
+    /// A rayon pool for `parallel` stages; comes with a later release.
+    Stealing,
+}
+
+/// How a worker waits when nothing is to do: spin, then yield, then park.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Spin this long with `pause` (with a yield every 16th turn unless pinned).
+    pub spin_ns: Nanos,
+    /// Then call `sched_yield` between looks for this long.
+    pub yield_ns: Nanos,
+    /// Then sleep at most this long at a time; 0 = never sleep.
+    pub park_ns: Nanos,
+    /// Whether the thresholds move with the load, within the three bounds.
+    pub adaptive: bool,
+}
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageDecl {
+    /// Its name in the file.
+    pub name: String,
+    /// Its type, for messages and drawings.
+    pub kind: String,
+    /// Index of its pool; `None`: it runs on whichever worker reaches it.
+    pub pool: Option<usize>,
+    /// Ports and contract.
+    pub shape: Shape,
+}
+
+/// A wire from one port to one stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EdgeDecl {
+    /// Index of the source stage; `None` is [`SUBMIT`].
+    pub from: Option<usize>,
+    /// Index of the port in the source's shape (0 for [`SUBMIT`]).
+    pub port: usize,
+    /// Index of the target stage.
+    pub to: usize,
+    /// What the wire is made of.
+    pub mode: Mode,
+}
+
+/// What a wire is made of. The stage at either end cannot tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Same worker, no queue, no recursion.
+    Inline,
+    /// A bounded ring of batches.
+    Queue {
+        /// Batches (of 1–32 items) a ring holds; one ring per consumer worker with owner or hash dispatch.
+        capacity: usize,
+        /// What a producer does when the ring is full.
+        when_full: WhenFull,
+        /// Which worker gets an item.
+        dispatch: Dispatch,
+    },
+    /// The one way back: holds every token that can exist, hence never full.
+    Return {
+        /// Which worker gets an item.
+        dispatch: Dispatch,
+    },
+}
+
+/// What a producer does when a ring is full. Nobody ever blocks in a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WhenFull {
+    /// Keep the batch in the producer's outlet: back-pressure.
+    Wait,
+    /// Mark it and send it to the producer's `failed` port; at `submit`, answer Busy.
+    Reject,
+}
+
+/// Which worker of the target's pool gets an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dispatch {
+    /// Whoever comes first: one shared ring.
+    Any,
+    /// The worker that `Spec::owner` names.
+    Owner,
+    /// The worker that `Spec::key` hashes to.
+    Hash,
+}
+
+impl Blueprint {
+    /// Index of a stage by name.
+    pub fn stage(&self, name: &str) -> Option<usize> {
+        self.stages.iter().position(|s| s.name == name)
+    }
+
+    /// Index of a pool by name.
+    pub fn pool(&self, name: &str) -> Option<usize> {
+        self.pools.iter().position(|p| p.name == name)
+    }
+}
+
+impl PoolDecl {
+    /// Workers over all groups.
+    pub fn workers(&self) -> usize {
+        self.threads * self.groups.len().max(1)
+    }
+}

@@ -1,0 +1,8 @@
+//! The domain: what a slice is, how a request is cut, routed, posted, reaped and told about.
+//!
+//! It knows requests, slices, peers and transports. It deliberately does not know threads, queues or TOML:
+//! the graph gives it batches of keys, the catalogue gives it typed values.
+
+pub mod key;
+
+pub use key::Key;

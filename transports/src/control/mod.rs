@@ -1,0 +1,12 @@
+//! The control connection: one a peer, typed, versioned, length-bounded. Offers, region pages, files and
+//! (with later releases) fences and notices travel on it. Deliberately no payload and no data-path work.
+
+use crate::clock::Nanos;
+use crate::error::Error;
+use crate::transport::BoxFuture;
+
+/// What a transport may ask of the control connection while it dials or accepts.
+pub trait Control: Send {
+    /// Sends the transport's own bytes to the same transport of the peer and awaits its answer.
+    fn exchange<'a>(&'a mut self, body: &'a [u8], by: Nanos) -> BoxFuture<'a, Result<Vec<u8>, Error>>;
+}

@@ -1,0 +1,77 @@
+//! Typed errors of this crate. Each names the peer or the region and says what to do next.
+
+use crate::memory::RegionId;
+
+/// What can go wrong outside the data path. (On it, a completion carries an [`crate::wr::Outcome`].)
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A length of zero, a wrap-around, an impossible alignment.
+    #[error("bad argument: {0}")]
+    BadArgument(String),
+    /// A table is full.
+    #[error("limit reached: {what} allows {limit}; raise `limits.{what}` or give some back")]
+    Limit {
+        /// Key under `[limits]`.
+        what: &'static str,
+        /// Its value.
+        limit: u64,
+    },
+    /// The new region overlaps a live one.
+    #[error("memory overlaps region {0:?}; unregister that one first")]
+    Overlap(RegionId),
+    /// No such region, or an old generation of it.
+    #[error("region {0:?} is not registered (any more)")]
+    NotRegistered(RegionId),
+    /// In use: transfers are in flight or a peer is accessing it.
+    #[error("region {0:?} is busy: {1}; wait for the transfers to end and try again")]
+    Busy(RegionId, &'static str),
+    /// The peer cannot be reached.
+    #[error("peer {peer} cannot be reached: {reason}")]
+    Unreachable {
+        /// Name or address.
+        peer: String,
+        /// The last reason.
+        reason: String,
+    },
+    /// The peer refused us, or we it.
+    #[error("peer {peer} refused: {reason}")]
+    Refused {
+        /// Name or address.
+        peer: String,
+        /// Wrong key, wrong version, wrong incarnation …
+        reason: String,
+    },
+    /// The peer broke the protocol.
+    #[error("peer {peer} broke the protocol: {reason}")]
+    Protocol {
+        /// Name or address.
+        peer: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The time given ran out.
+    #[error("{what} with {peer} took longer than allowed")]
+    Deadline {
+        /// What was being done.
+        what: &'static str,
+        /// Name or address.
+        peer: String,
+    },
+    /// The operating system said no.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done, with its object.
+        what: String,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// This transport cannot do it.
+    #[error("transport `{transport}` cannot {what}")]
+    Unsupported {
+        /// Its type.
+        transport: &'static str,
+        /// What was asked.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,21 @@
+//! Bytes to a peer, and where peers are found.
+//!
+//! It knows registered memory, work requests, links and wires. It deliberately does not know graphs,
+//! stages, pools or TOML; the word "slice" does not occur: a work request carries an opaque [`wr::WrId`].
+
+pub mod caps;
+pub mod clock;
+pub mod control;
+pub mod error;
+pub mod link;
+pub mod memory;
+pub mod transport;
+pub mod wr;
+
+pub use caps::Caps;
+pub use clock::Nanos;
+pub use error::Error;
+pub use link::{Arming, Halves, Link, LinkEnd, LinkId, Post, Reap, Serve, Waker, Wakes};
+pub use memory::{Access, Memory, RegionId, Regions};
+pub use transport::{Incoming, NicId, Offer, PairId, Path, Transport};
+pub use wr::{Completion, Completions, Op, Outcome, WorkRequest, WrId};

@@ -1,0 +1,126 @@
+//! The one trait behind every way of moving bytes.
+//! Deliberately split in two: `dial`, `accept` and `offer` run in the control pool and may await; what
+//! `attach` makes runs on data-path workers and never blocks.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::caps::Caps;
+use crate::clock::Nanos;
+use crate::control::Control;
+use crate::error::Error;
+use crate::link::{Halves, Link, LinkId, Wakes};
+use crate::memory::{Access, Memory};
+
+/// A boxed future that the control pool drives.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Index of a NIC within its transport. A transport that names no NICs has one, of its own name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NicId(pub u16);
+
+/// Index of a worker pair on a NIC: the i-th post worker with the i-th reap and serve worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PairId(pub u16);
+
+/// What one side tells the other about a transport, carried by the control connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Type of the transport: `"tcp"`.
+    pub kind: String,
+    /// The name it has in the file of that side.
+    pub name: String,
+    /// The transport's own bytes, bounded by the control codec (keys, QP ends, sizes).
+    pub body: Vec<u8>,
+}
+
+/// The way a link shall take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Name the link shall have on this side.
+    pub link: LinkId,
+    /// Local NIC.
+    pub nic: NicId,
+    /// Local worker pair.
+    pub pair: PairId,
+    /// Number of the lane among those of this path.
+    pub lane: u16,
+    /// Peer, for messages.
+    pub peer: String,
+    /// Where the peer's control listener was reached.
+    pub address: std::net::SocketAddr,
+    /// Names the control session to the acceptor: the first bytes of a data connection carry it.
+    pub session: SessionId,
+}
+
+/// Secret name of a control session: 16 random bytes made by its acceptor, so that a data connection can
+/// only be opened by whoever passed the handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionId(pub [u8; 16]);
+
+impl std::fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionId(secret)")
+    }
+}
+
+/// A data connection that reached the node's listener and named a valid session.
+pub struct Incoming {
+    /// Name the link shall have on this side.
+    pub link: LinkId,
+    /// Peer, for messages.
+    pub peer: String,
+    /// The connection, non-blocking; what follows the lane hello has not been read.
+    pub stream: std::net::TcpStream,
+    /// The transport-specific part of the lane hello.
+    pub hello: Vec<u8>,
+    /// NIC and pair that shall serve it.
+    pub nic: NicId,
+    /// Worker pair that shall serve it.
+    pub pair: PairId,
+}
+
+/// Proof that a transport knows a region; dropping it deregisters.
+pub trait Registered: Send + Sync {
+    /// What a peer must quote in [`crate::wr::Span::key`]; 0 where nothing is needed.
+    fn key(&self) -> u64 {
+        0
+    }
+}
+
+/// See [`Registered`].
+pub type Registration = Box<dyn Registered>;
+
+/// A way of moving bytes.
+pub trait Transport: Send + Sync {
+    /// What it can do.
+    fn caps(&self) -> &Caps;
+    /// Its NICs, by name; at least one.
+    fn nics(&self) -> &[String];
+    /// Makes memory known to its devices. Most transports need nothing.
+    ///
+    /// # Errors
+    /// The system's reason, with the region's length.
+    fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error>;
+    /// What a peer must know to dial it.
+    fn offer(&self) -> Offer;
+    /// How many links a path shall have (`lanes`).
+    fn lanes(&self) -> u16;
+    /// Opens a link. Control pool only; ends by `by`.
+    fn dial<'a>(
+        &'a self,
+        path: &'a Path,
+        peer: &'a Offer,
+        via: &'a mut dyn Control,
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>>;
+    /// Takes an incoming link. Control pool only; ends by `by`.
+    fn accept<'a>(
+        &'a self,
+        from: Incoming,
+        via: &'a mut dyn Control,
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>>;
+    /// Makes the halves for worker pair `pair` of `nic`. Once per pair, before any link.
+    fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error>;
+}

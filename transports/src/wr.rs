@@ -1,0 +1,150 @@
+//! Work requests and completions: the verbs' words for "move these bytes" and "they are moved".
+//! Deliberately by region and offset, never by address: an address from the wire is never dereferenced.
+
+use crate::link::LinkId;
+use crate::memory::RegionId;
+
+/// The initiator's own name for a work request; comes back in its completion, is never sent to a peer.
+/// (The stages put a slice key in it: index and generation.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WrId(pub u64);
+
+/// Direction of a one-sided transfer, seen from the initiator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Remote bytes into a local region.
+    Read,
+    /// Local bytes into a remote region.
+    Write,
+}
+
+/// A run of bytes in a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The region: of the local table, or of the peer's.
+    pub region: RegionId,
+    /// First byte, from the region's start.
+    pub offset: u64,
+    /// Where the transport wants it from the peer's region page (an rkey, say); 0 where it wants nothing.
+    pub key: u64,
+}
+
+/// Moves `len` bytes between `local` and `remote`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkRequest {
+    /// Comes back in the completion.
+    pub id: WrId,
+    /// Direction.
+    pub op: Op,
+    /// In the local region table. The poster has pinned the region until the completion.
+    pub local: Span,
+    /// In the peer's region table.
+    pub remote: Span,
+    /// Bytes; never 0.
+    pub len: u64,
+}
+
+/// How a work request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Applied at the destination.
+    Done,
+    /// The target refused it; nothing was applied.
+    Refused(Refusal),
+    /// Its link died and no byte of it had left: it may be posted again elsewhere.
+    NotBegun,
+    /// Its link died after a byte may have left. A READ may be posted again; a WRITE's effect is unknown
+    /// until the target has confirmed a fence.
+    Begun,
+    /// The transport failed it (an injected error, a completion with error); nothing was applied.
+    Failed,
+}
+
+/// Why a target refuses a work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Refusal {
+    /// No such region, or one that was unregistered or replaced.
+    UnknownRegion = 1,
+    /// Offset and length pass the end of the region, or wrap.
+    OutOfBounds = 2,
+    /// The region does not allow this operation.
+    Denied = 3,
+    /// The region is being unregistered.
+    Closing = 4,
+    /// The request makes no sense on this wire (length 0, unknown operation).
+    Malformed = 5,
+}
+
+impl Refusal {
+    /// From its number on the wire.
+    pub fn from_wire(code: u8) -> Option<Self> {
+        [Self::UnknownRegion, Self::OutOfBounds, Self::Denied, Self::Closing, Self::Malformed]
+            .into_iter()
+            .find(|r| *r as u8 == code)
+    }
+}
+
+/// One completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Which work request.
+    pub id: WrId,
+    /// On which link.
+    pub link: LinkId,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// Where a reaper puts completions: bounded, reused, never grows.
+#[derive(Debug)]
+pub struct Completions {
+    done: Vec<Completion>,
+    closed: Vec<LinkId>,
+    capacity: usize,
+}
+
+impl Completions {
+    /// Room for `capacity` completions a call.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { done: Vec::with_capacity(capacity), closed: Vec::with_capacity(capacity), capacity }
+    }
+
+    /// How many more completions fit.
+    pub fn room(&self) -> usize {
+        self.capacity - self.done.len()
+    }
+
+    /// Adds one. The caller has asked [`Self::room`]; a completion beyond it would be lost, so this panics.
+    pub fn push(&mut self, completion: Completion) {
+        assert!(self.room() > 0, "a reaper pushed a completion without room: a bug of the transport");
+        self.done.push(completion);
+    }
+
+    /// How many more dead links fit.
+    pub fn closed_room(&self) -> usize {
+        self.capacity - self.closed.len()
+    }
+
+    /// Reports that a link is dead *and* all of its work requests have been completed.
+    pub fn push_closed(&mut self, link: LinkId) {
+        assert!(self.closed_room() > 0, "a reaper reported a link without room: a bug of the transport");
+        self.closed.push(link);
+    }
+
+    /// Completions since the last [`Self::clear`].
+    pub fn done(&self) -> &[Completion] {
+        &self.done
+    }
+
+    /// Links that died, each after its last completion.
+    pub fn closed(&self) -> &[LinkId] {
+        &self.closed
+    }
+
+    /// Empties it for the next call.
+    pub fn clear(&mut self) {
+        self.done.clear();
+        self.closed.clear();
+    }
+}
