@@ -4,5 +4,10 @@
 //! the graph gives it batches of keys, the catalogue gives it typed values.
 
 pub mod key;
+pub mod mail;
+pub mod peer;
+pub mod peers;
+pub mod world;
 
 pub use key::Key;
+pub use world::World;

@@ -1,0 +1,80 @@
+//! How control hands finished links to the workers that will own their ends, and how the data path tells
+//! control what it saw. Deliberately bounded on both ways, and never blocking for the data path.
+
+use std::collections::HashMap;
+use std::sync::RwLock;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use pipeline_graph::Waker;
+use pipeline_transports::{LinkEnd, LinkId};
+
+/// Which half of a transport a seat drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Half {
+    /// `wr_post`.
+    Post,
+    /// `cq_reap`.
+    Reap,
+    /// `serve`.
+    Serve,
+}
+
+/// A seat: half, transport index, NIC index, pair index.
+pub type SeatId = (Half, u16, u16, u16);
+
+/// What control tells a seat.
+pub enum Mail {
+    /// Take over this end.
+    Adopt(LinkEnd),
+    /// Kill this link: its session ended.
+    Abort(LinkId),
+}
+
+/// What the data path tells control.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A link we dialled is dead and all of its work requests have ended.
+    LinkClosed(LinkId),
+    /// Slices wait for a link to this peer over this transport.
+    Want {
+        /// The peer.
+        peer: crate::peer::PeerId,
+        /// The transport's index.
+        transport: u16,
+    },
+}
+
+/// The boxes of all seats. Seats open theirs while the graph starts; control posts. The lock is taken by
+/// control and at start only.
+#[derive(Default)]
+pub struct PostOffice {
+    boxes: RwLock<HashMap<SeatId, (Sender<Mail>, Waker)>>,
+}
+
+impl PostOffice {
+    /// Opens the box of a seat with room for `capacity` letters (`limits.links` each way and more).
+    pub fn open(&self, seat: SeatId, capacity: usize, waker: Waker) -> Receiver<Mail> {
+        let (sender, receiver) = bounded(capacity);
+        let mut boxes = self.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        boxes.insert(seat, (sender, waker));
+        receiver
+    }
+
+    /// Posts a letter and rings the owner's bell; gives the letter back when the box is full, or when
+    /// there is no such seat.
+    pub fn post(&self, seat: SeatId, mail: Mail) -> Result<(), Mail> {
+        let boxes = self.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some((sender, waker)) = boxes.get(&seat) else { return Err(mail) };
+        sender.try_send(mail).map_err(|e| match e {
+            TrySendError::Full(m) | TrySendError::Disconnected(m) => m,
+        })?;
+        waker.wake();
+        Ok(())
+    }
+
+    /// How many pairs serve `half` on a NIC of a transport: what control spreads links over.
+    pub fn pairs(&self, half: Half, transport: u16, nic: u16) -> u16 {
+        let boxes = self.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        boxes.keys().filter(|(h, t, n, _)| (*h, *t, *n) == (half, transport, nic)).count() as u16
+    }
+}

@@ -1,0 +1,40 @@
+//! What all stages of one node share: settings, tables, transports. Built once, before the graph starts.
+//! Deliberately no behaviour: each table keeps its own rules.
+
+use std::sync::{Arc, OnceLock};
+
+use pipeline_graph::Waker;
+use pipeline_transports::{Regions, Transport};
+
+use crate::mail::{Event, PostOffice};
+use crate::peers::Peers;
+
+/// A declared transport.
+pub struct TransportEntry {
+    /// Its name in the file.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// It.
+    pub transport: Arc<dyn Transport>,
+}
+
+/// Shared by all stages, the client and control.
+pub struct World {
+    /// `[node] name`.
+    pub name: String,
+    /// Random, new with every start.
+    pub incarnation: u64,
+    /// Registered regions.
+    pub regions: Arc<Regions>,
+    /// Declared transports, in the order of the file.
+    pub transports: Vec<TransportEntry>,
+    /// Known peers.
+    pub peers: Peers,
+    /// Boxes of the seats.
+    pub mail: PostOffice,
+    /// To control; bounded. A full channel is retried at the stage's next poll.
+    pub events: crossbeam_channel::Sender<Event>,
+    /// Rings control after an event was sent.
+    pub control: OnceLock<Waker>,
+}
