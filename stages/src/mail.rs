@@ -44,27 +44,41 @@ pub enum Event {
     },
 }
 
+struct Letterbox {
+    worker: u32,
+    sender: Sender<Mail>,
+    waker: Waker,
+}
+
 /// The boxes of all seats. Seats open theirs while the graph starts; control posts. The lock is taken by
 /// control and at start only.
 #[derive(Default)]
 pub struct PostOffice {
-    boxes: RwLock<HashMap<SeatId, (Sender<Mail>, Waker)>>,
+    boxes: RwLock<HashMap<SeatId, Letterbox>>,
 }
 
 impl PostOffice {
     /// Opens the box of a seat with room for `capacity` letters (`limits.links` each way and more).
-    pub fn open(&self, seat: SeatId, capacity: usize, waker: Waker) -> Receiver<Mail> {
+    /// `worker` is the seat's index among the workers of its pool: what `dispatch = "owner"` needs to know
+    /// of a post seat.
+    pub fn open(&self, seat: SeatId, worker: u32, capacity: usize, waker: Waker) -> Receiver<Mail> {
         let (sender, receiver) = bounded(capacity);
         let mut boxes = self.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        boxes.insert(seat, (sender, waker));
+        boxes.insert(seat, Letterbox { worker, sender, waker });
         receiver
+    }
+
+    /// Index of a seat among the workers of its pool, as it said when it opened its box.
+    pub fn worker(&self, seat: SeatId) -> Option<u32> {
+        let boxes = self.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        boxes.get(&seat).map(|b| b.worker)
     }
 
     /// Posts a letter and rings the owner's bell; gives the letter back when the box is full, or when
     /// there is no such seat.
     pub fn post(&self, seat: SeatId, mail: Mail) -> Result<(), Mail> {
         let boxes = self.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some((sender, waker)) = boxes.get(&seat) else { return Err(mail) };
+        let Some(Letterbox { sender, waker, .. }) = boxes.get(&seat) else { return Err(mail) };
         sender.try_send(mail).map_err(|e| match e {
             TrySendError::Full(m) | TrySendError::Disconnected(m) => m,
         })?;

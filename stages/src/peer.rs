@@ -44,7 +44,7 @@ pub struct SegmentView {
     pub kind: String,
     /// Bytes over all regions.
     pub len: u64,
-    /// Regions by ascending `start`, without gaps.
+    /// Regions by ascending `start`, without overlap; a gap only where a region was unregistered.
     pub regions: Vec<RegionView>,
 }
 

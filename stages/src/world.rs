@@ -6,8 +6,10 @@ use std::sync::{Arc, OnceLock};
 use pipeline_graph::Waker;
 use pipeline_transports::{Regions, Transport};
 
+use crate::files::Desk;
 use crate::mail::{Event, PostOffice};
 use crate::peers::Peers;
+use crate::segments::SegmentTable;
 
 /// A declared transport.
 pub struct TransportEntry {
@@ -27,6 +29,10 @@ pub struct World {
     pub incarnation: u64,
     /// Registered regions.
     pub regions: Arc<Regions>,
+    /// Our own segments: names for regions, told to peers.
+    pub segments: SegmentTable,
+    /// Where file jobs wait for the stage `file_serve`.
+    pub files: Desk,
     /// Declared transports, in the order of the file.
     pub transports: Vec<TransportEntry>,
     /// Known peers.

@@ -1,5 +1,13 @@
 //! The control connection: one a peer, typed, versioned, length-bounded. Offers, region pages, files and
-//! (with later releases) fences and notices travel on it. Deliberately no payload and no data-path work.
+//! (with later releases) fences and notices travel on it. Deliberately no payload and no data-path work,
+//! and no sessions: this is what the bytes mean; who sends them when is for the stages' control pool.
+
+mod fields;
+pub mod preamble;
+mod wire_error;
+
+pub use preamble::Preamble;
+pub use wire_error::WireError;
 
 use crate::clock::Nanos;
 use crate::error::Error;

@@ -1,0 +1,44 @@
+//! Where file jobs wait for a worker of the pool `files`: bounded, so that a client cannot pile them up.
+//! Deliberately not a queue of the graph: jobs are not slices, and control must never wait here.
+
+use std::sync::{PoisonError, RwLock};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use pipeline_graph::Waker;
+
+/// Carried out by a `file_serve` worker.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// The desk between control and the workers of `file_serve`.
+pub struct Desk {
+    sender: Sender<Job>,
+    receiver: Receiver<Job>,
+    wakers: RwLock<Vec<Waker>>,
+}
+
+impl Desk {
+    /// A desk on which `capacity` jobs may wait.
+    pub fn new(capacity: usize) -> Self {
+        let (sender, receiver) = bounded(capacity);
+        Self { sender, receiver, wakers: RwLock::default() }
+    }
+
+    /// A worker's end; its bell rings for each job.
+    pub fn attend(&self, waker: Waker) -> Receiver<Job> {
+        self.wakers.write().unwrap_or_else(PoisonError::into_inner).push(waker);
+        self.receiver.clone()
+    }
+
+    /// Puts a job on the desk; gives it back when the desk is full or nobody attends it.
+    pub fn put(&self, job: Job) -> Result<(), Job> {
+        let wakers = self.wakers.read().unwrap_or_else(PoisonError::into_inner);
+        if wakers.is_empty() {
+            return Err(job);
+        }
+        self.sender.try_send(job).map_err(|e| match e {
+            TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
+        })?;
+        wakers.iter().for_each(Waker::wake);
+        Ok(())
+    }
+}

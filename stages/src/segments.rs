@@ -1,0 +1,270 @@
+//! The node's own segments: named, ordered lists of regions in one offset space each, told to peers in pages.
+//! Deliberately apart from the region table: this says what things are called, that one what they are.
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use pipeline_transports::{Access, RegionId};
+
+use crate::peer::{RegionView, SegmentView};
+
+/// Why the table was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SegmentError {
+    /// The name is taken.
+    #[error("segment `{0}` exists already; choose another name or remove it first")]
+    Exists(String),
+    /// The name is not known.
+    #[error("there is no segment `{0}`")]
+    Unknown(String),
+    /// Names are what a file may say: 1 to 64 of `[A-Za-z0-9._-]`.
+    #[error("`{0}` is no name for a segment; use 1 to 64 of A-Z a-z 0-9 . _ -")]
+    BadName(String),
+    /// The table is full.
+    #[error("limit reached: {0} segments; remove one first")]
+    Full(usize),
+    /// The offset space of the segment is used up.
+    #[error("segment `{0}` has no offsets left for {1} bytes")]
+    TooLong(String, u64),
+}
+
+/// Where a page of regions starts: index of the segment, in order of names, and of the region in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// Index of the segment.
+    pub segment: u32,
+    /// Index of the region in it.
+    pub region: u32,
+}
+
+/// Some regions of one segment.
+#[derive(Clone, Debug, Default)]
+pub struct SegmentPart {
+    /// Where they stand.
+    pub at: Cursor,
+    /// How many regions the segment has.
+    pub regions_total: u32,
+    /// Name, kind, whole length, and these regions only.
+    pub view: SegmentView,
+}
+
+/// A page of the table.
+#[derive(Clone, Debug, Default)]
+pub struct SegmentPage {
+    /// The table's version when the page was made: pages of different versions do not belong together.
+    pub version: u64,
+    /// Parts, in order.
+    pub parts: Vec<SegmentPart>,
+    /// Where the next page starts; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
+#[derive(Default)]
+struct Table {
+    version: u64,
+    segments: BTreeMap<String, SegmentView>,
+}
+
+/// All segments of this node. Its lock is taken by control, by registration and by `submit` of requests
+/// that name a segment of our own; never per slice.
+pub struct SegmentTable {
+    table: RwLock<Table>,
+    limit: usize,
+}
+
+impl SegmentTable {
+    /// A table for `limit` segments.
+    pub fn new(limit: usize) -> Self {
+        Self { table: RwLock::default(), limit }
+    }
+
+    /// Adds an empty segment.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: taken, no name, or the table is full.
+    pub fn create(&self, name: &str, kind: &str) -> Result<(), SegmentError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+            return Err(SegmentError::BadName(name.to_owned()));
+        }
+        let mut table = self.write();
+        if table.segments.contains_key(name) {
+            return Err(SegmentError::Exists(name.to_owned()));
+        }
+        if table.segments.len() >= self.limit {
+            return Err(SegmentError::Full(self.limit));
+        }
+        let view = SegmentView { name: name.to_owned(), kind: kind.to_owned(), ..SegmentView::default() };
+        table.segments.insert(name.to_owned(), view);
+        table.version += 1;
+        Ok(())
+    }
+
+    /// Appends a region; answers its first offset in the segment.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: no such segment, or its offsets are used up.
+    pub fn append(
+        &self,
+        name: &str,
+        id: RegionId,
+        len: u64,
+        access: Access,
+        key: u64,
+    ) -> Result<u64, SegmentError> {
+        let mut table = self.write();
+        let segment = table.segments.get_mut(name).ok_or_else(|| SegmentError::Unknown(name.to_owned()))?;
+        let start = segment.len;
+        let full = || SegmentError::TooLong(name.to_owned(), len);
+        segment.len = start.checked_add(len).ok_or_else(full)?;
+        segment.regions.push(RegionView { id, start, len, access, key });
+        table.version += 1;
+        Ok(start)
+    }
+
+    /// Takes a region out of the segment that lists it. The offsets of the others stay, so that a peer with
+    /// an older view never reaches other bytes than it meant: where the region was, there is a gap.
+    pub fn remove_region(&self, id: RegionId) -> bool {
+        let mut table = self.write();
+        let mut found = false;
+        for segment in table.segments.values_mut() {
+            let before = segment.regions.len();
+            segment.regions.retain(|r| r.id != id);
+            found |= segment.regions.len() < before;
+        }
+        table.version += u64::from(found);
+        found
+    }
+
+    /// Takes a segment away; its regions stay registered.
+    pub fn remove(&self, name: &str) -> Option<SegmentView> {
+        let mut table = self.write();
+        let gone = table.segments.remove(name)?;
+        table.version += 1;
+        Some(gone)
+    }
+
+    /// A copy of one segment.
+    pub fn view(&self, name: &str) -> Option<SegmentView> {
+        self.read().segments.get(name).cloned()
+    }
+
+    /// The region of segment `name` that holds `offset`.
+    pub fn region_at(&self, name: &str, offset: u64) -> Option<RegionView> {
+        self.read().segments.get(name)?.region_at(offset).copied()
+    }
+
+    /// Names and kinds, by name.
+    pub fn names(&self) -> Vec<(String, String)> {
+        self.read().segments.values().map(|s| (s.name.clone(), s.kind.clone())).collect()
+    }
+
+    /// Grows with every change.
+    pub fn version(&self) -> u64 {
+        self.read().version
+    }
+
+    /// Up to `max_regions` regions from `from` on. An empty segment counts as one.
+    pub fn page(&self, from: Cursor, max_regions: usize) -> SegmentPage {
+        let table = self.read();
+        let mut page = SegmentPage { version: table.version, ..SegmentPage::default() };
+        let mut room = max_regions.max(1);
+        for (i, segment) in table.segments.values().enumerate().skip(from.segment as usize) {
+            let first = if i == from.segment as usize { from.region as usize } else { 0 };
+            let first = first.min(segment.regions.len());
+            if room == 0 {
+                page.next = Some(Cursor { segment: i as u32, region: 0 });
+                return page;
+            }
+            let take = room.min(segment.regions.len() - first);
+            let regions = segment.regions[first..first + take].to_vec();
+            page.parts.push(SegmentPart {
+                at: Cursor { segment: i as u32, region: first as u32 },
+                regions_total: segment.regions.len() as u32,
+                view: SegmentView {
+                    regions,
+                    name: segment.name.clone(),
+                    kind: segment.kind.clone(),
+                    ..*segment
+                },
+            });
+            if first + take < segment.regions.len() {
+                page.next = Some(Cursor { segment: i as u32, region: (first + take) as u32 });
+                return page;
+            }
+            room -= take.max(1);
+        }
+        page
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(table: &SegmentTable, max: usize) -> Vec<(String, Vec<u64>)> {
+        let (mut out, mut from) = (Vec::<(String, Vec<u64>)>::new(), Cursor::default());
+        loop {
+            let page = table.page(from, max);
+            for part in page.parts {
+                let ids = part.view.regions.iter().map(|r| r.id.0);
+                match out.last_mut() {
+                    Some((name, have)) if *name == part.view.name => have.extend(ids),
+                    _ => out.push((part.view.name.clone(), ids.collect())),
+                }
+            }
+            match page.next {
+                Some(next) => from = next,
+                None => return out,
+            }
+        }
+    }
+
+    /// Whatever the page size, the pages of a table put together are the table, empty segments included.
+    #[test]
+    fn pages_make_the_whole() {
+        let table = SegmentTable::new(4);
+        for (name, count) in [("a", 5), ("b", 0), ("c", 3), ("d", 0)] {
+            table.create(name, "dram").unwrap();
+            for i in 0..count {
+                table.append(name, RegionId(i), 10, Access::Read, 0).unwrap();
+            }
+        }
+        let whole = ids(&table, 1000);
+        assert_eq!(whole.len(), 4);
+        assert_eq!(whole[0], ("a".to_owned(), vec![0, 1, 2, 3, 4]));
+        for max in 1..12 {
+            assert_eq!(ids(&table, max), whole, "page size {max}");
+        }
+        assert_eq!(table.create("e", "dram"), Err(SegmentError::Full(4)));
+    }
+
+    /// Removing a region leaves a gap and moves no other; offsets never wrap; names are checked.
+    #[test]
+    fn offsets_are_stable() {
+        let table = SegmentTable::new(2);
+        table.create("kv", "dram").unwrap();
+        assert_eq!(table.create("kv", "dram"), Err(SegmentError::Exists("kv".into())));
+        assert_eq!(table.create("../kv", "dram"), Err(SegmentError::BadName("../kv".into())));
+        for i in 0..3 {
+            assert_eq!(table.append("kv", RegionId(i), 10, Access::ReadWrite, 0), Ok(i * 10));
+        }
+        let before = table.version();
+        assert!(table.remove_region(RegionId(1)) && !table.remove_region(RegionId(1)));
+        assert_eq!(table.version(), before + 1);
+        assert!(table.region_at("kv", 15).is_none());
+        assert_eq!(table.region_at("kv", 25).map(|r| r.id), Some(RegionId(2)));
+        assert_eq!(table.append("kv", RegionId(9), 1, Access::Read, 0), Ok(30));
+        let error = table.append("kv", RegionId(8), u64::MAX, Access::Read, 0);
+        assert_eq!(error, Err(SegmentError::TooLong("kv".into(), u64::MAX)));
+        assert!(table.append("no", RegionId(8), 1, Access::Read, 0).is_err());
+    }
+}
