@@ -9,6 +9,7 @@ pub mod control;
 pub mod error;
 pub mod link;
 pub mod memory;
+pub mod tcp;
 pub mod transport;
 pub mod wr;
 
