@@ -8,6 +8,12 @@ use crate::stage::Shape;
 /// The reserved name of the outside: `"submit -> admit"`.
 pub const SUBMIT: &str = "submit";
 
+/// The port that a stage's plain name means.
+pub const OUT: &str = "out";
+
+/// The port that takes what an edge with [`WhenFull::Reject`] had no room for, and what a panic left over.
+pub const FAILED: &str = "failed";
+
 /// A whole graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blueprint {
@@ -140,11 +146,43 @@ impl Blueprint {
     pub fn pool(&self, name: &str) -> Option<usize> {
         self.pools.iter().position(|p| p.name == name)
     }
+
+    /// An edge as it is written: `a -> b`, or `a.port -> b` for any port but `out`. Out-of-range indexes
+    /// show as `#7` instead of panicking, so that a broken blueprint can still be talked about.
+    pub fn edge_name(&self, edge: &EdgeDecl) -> String {
+        let stage = |i: usize| self.stages.get(i).map_or_else(|| format!("#{i}"), |s| s.name.clone());
+        let from = edge.from.map_or_else(|| SUBMIT.to_owned(), stage);
+        let port = match edge.from.and_then(|i| self.stages.get(i)) {
+            None => String::new(),
+            Some(from) => match from.shape.ports.get(edge.port) {
+                Some(port) if port.name == OUT => String::new(),
+                Some(port) => format!(".{}", port.name),
+                None => format!(".#{}", edge.port),
+            },
+        };
+        format!("{from}{port} -> {}", stage(edge.to))
+    }
 }
 
 impl PoolDecl {
     /// Workers over all groups.
     pub fn workers(&self) -> usize {
-        self.threads * self.groups.len().max(1)
+        self.threads.saturating_mul(self.groups.len().max(1))
+    }
+
+    /// Name of the thread of a worker (index over all groups): the pool's name, with `/i` when there are
+    /// several.
+    pub fn thread_name(&self, worker: usize) -> String {
+        if self.workers() == 1 { self.name.clone() } else { format!("{}/{worker}", self.name) }
+    }
+
+    /// Name of the group a worker belongs to; the pool's own name when it has no groups.
+    pub fn group_name(&self, worker: usize) -> &str {
+        self.groups.get(worker / self.threads.max(1)).unwrap_or(&self.name)
+    }
+
+    /// The CPU a worker is pinned to.
+    pub fn cpu(&self, worker: usize) -> Option<usize> {
+        self.cpus.get(worker % self.cpus.len().max(1)).copied()
     }
 }
