@@ -6,6 +6,8 @@ use crate::blueprint::{
 };
 use crate::stage::{Contract, Port, Resource, Shape};
 
+const DECLARED: &str = "a sketch names only what it has declared before";
+
 pub(crate) const INLINE: Mode = Mode::Inline;
 
 pub(crate) fn queue(capacity: usize) -> Mode {
@@ -74,17 +76,17 @@ impl Sketch {
     }
 
     pub(crate) fn stage(mut self, name: &str, pool: Option<&str>, shape: Shape) -> Self {
-        let pool = pool.map(|p| self.0.pool(p).unwrap());
+        let pool = pool.map(|p| self.0.pool(p).expect(DECLARED));
         self.0.stages.push(StageDecl { name: name.into(), kind: name.into(), pool, shape });
         self
     }
 
     /// `"a -> b"`, `"a.port -> b"` or `"submit -> a"`.
     pub(crate) fn edge(mut self, wire: &str, mode: Mode) -> Self {
-        let (from, to) = wire.split_once(" -> ").unwrap();
+        let (from, to) = wire.split_once(" -> ").expect("a wire is written `a -> b`");
         let (from, port) = from.split_once('.').unwrap_or((from, OUT));
-        let to = self.0.stage(to).unwrap();
-        let from = (from != SUBMIT).then(|| self.0.stage(from).unwrap());
+        let to = self.0.stage(to).expect(DECLARED);
+        let from = (from != SUBMIT).then(|| self.0.stage(from).expect(DECLARED));
         // A stage without a port `out` means its first one, to keep drawings short.
         let at = |f: usize| self.0.stages[f].shape.ports.iter().position(|p| p.name == port).unwrap_or(0);
         self.0.edges.push(EdgeDecl { from, port: from.map_or(0, at), to, mode });
