@@ -4,7 +4,6 @@
 use crate::control::WireError;
 
 /// Appends fields to a byte string. All integers are little-endian.
-#[allow(dead_code)] // The codecs that follow use every width.
 pub(crate) trait Put {
     fn put_u8(&mut self, v: u8);
     fn put_u16(&mut self, v: u16);
@@ -43,7 +42,6 @@ pub(crate) struct Fields<'a> {
     what: &'static str,
 }
 
-#[allow(dead_code)] // As above.
 impl<'a> Fields<'a> {
     /// Over `bytes`; `what` names the thing in errors.
     pub(crate) fn new(bytes: &'a [u8], what: &'static str) -> Self {

@@ -2,10 +2,26 @@
 //! (with later releases) fences and notices travel on it. Deliberately no payload and no data-path work,
 //! and no sessions: this is what the bytes mean; who sends them when is for the stages' control pool.
 
+pub mod address;
+pub mod auth;
+pub mod codec;
 mod fields;
+pub mod file_message;
+pub mod handshake;
+pub mod hello;
+pub mod message;
+pub mod page;
 pub mod preamble;
 mod wire_error;
 
+pub use address::{Address, AddressError};
+pub use auth::SharedKey;
+pub use codec::{Frame, FrameReader, Received};
+pub use file_message::{FileAnswer, FileEntry, FileKind, FileRequest};
+pub use handshake::{Established, Identity};
+pub use hello::{Hello, RefusalCode};
+pub use message::{ErrorCode, Message};
+pub use page::{RegionEntry, SegmentPage, SegmentPart};
 pub use preamble::Preamble;
 pub use wire_error::WireError;
 

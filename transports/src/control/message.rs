@@ -1,0 +1,271 @@
+//! The typed messages of a control session. Deliberately plain data: no behaviour, and no sizes believed.
+//!
+//! A type that a side does not know is answered with [`Message::Error`] and skipped, so that later releases
+//! may ask more.
+
+use crate::control::WireError;
+use crate::control::fields::{Fields, Put};
+use crate::control::file_message::{FileAnswer, FileRequest};
+use crate::control::page::SegmentPage;
+use crate::transport::Offer;
+
+/// Most transports a node may offer.
+pub const OFFERS_MAX: usize = 64;
+/// Longest body of an offer, bytes.
+pub const OFFER_BODY_MAX: usize = 4096;
+/// Longest body of an exchange, bytes.
+pub const EXCHANGE_MAX: usize = 16 * 1024;
+/// Longest text of an error or a farewell, bytes.
+pub const TEXT_MAX: usize = 1024;
+/// Longest name of a transport, a segment or a kind, bytes.
+pub const NAME_MAX: usize = 64;
+
+/// What travels on a control session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// "Are you there?" Answered with [`Message::Pong`].
+    Ping,
+    /// Answers [`Message::Ping`].
+    Pong,
+    /// Asks for the transports of the other side.
+    GetOffers,
+    /// Answers [`Message::GetOffers`].
+    Offers(Vec<Offer>),
+    /// Asks for a page of the segments.
+    GetSegments {
+        /// Index of the first segment wanted, in order of names.
+        segment: u32,
+        /// Index of the first region wanted of it.
+        region: u32,
+    },
+    /// Answers [`Message::GetSegments`].
+    Segments(SegmentPage),
+    /// Asks for the CPU time of the other side's process.
+    GetCpuTime,
+    /// Answers [`Message::GetCpuTime`].
+    CpuTime {
+        /// In user mode since its start, nanoseconds.
+        user_ns: u64,
+        /// In the kernel since its start, nanoseconds.
+        system_ns: u64,
+    },
+    /// Bytes of a transport for its counterpart there.
+    Exchange {
+        /// The receiver's name of the transport.
+        transport: String,
+        /// The transport's own bytes.
+        body: Vec<u8>,
+    },
+    /// Answers [`Message::Exchange`].
+    Exchanged(Vec<u8>),
+    /// About files of a `dir` segment.
+    File(FileRequest),
+    /// Answers [`Message::File`].
+    Filed(FileAnswer),
+    /// Answers any request that cannot be served.
+    Error {
+        /// What kind of error.
+        code: ErrorCode,
+        /// What happened, for a human.
+        text: String,
+    },
+    /// The sender ends the session.
+    Bye {
+        /// Why.
+        text: String,
+    },
+}
+
+/// What kind of error. Codes this release does not know keep their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ErrorCode(pub u16);
+
+#[allow(missing_docs)] // The names say it; docs/wire.md has the table.
+impl ErrorCode {
+    pub const UNSUPPORTED: Self = Self(1);
+    pub const MALFORMED: Self = Self(2);
+    pub const BUSY: Self = Self(3);
+    pub const UNKNOWN_SEGMENT: Self = Self(4);
+    pub const DENIED: Self = Self(5);
+    pub const NOT_FOUND: Self = Self(16);
+    pub const BAD_PATH: Self = Self(17);
+    pub const NO_SPACE: Self = Self(18);
+    pub const IS_DIRECTORY: Self = Self(19);
+    pub const NOT_DIRECTORY: Self = Self(20);
+    pub const NOT_A_FILE: Self = Self(21);
+    pub const LIMIT: Self = Self(22);
+    pub const MISMATCH: Self = Self(23);
+    pub const NO_UPLOAD: Self = Self(24);
+    pub const NO_LEASE: Self = Self(25);
+    pub const CHANGED: Self = Self(26);
+    pub const IO: Self = Self(27);
+}
+
+impl Message {
+    /// The number of its type on the wire.
+    pub fn kind(&self) -> u16 {
+        match self {
+            Self::Ping => 1,
+            Self::Pong => 2,
+            Self::GetOffers => 3,
+            Self::Offers(_) => 4,
+            Self::GetSegments { .. } => 5,
+            Self::Segments(_) => 6,
+            Self::GetCpuTime => 7,
+            Self::CpuTime { .. } => 8,
+            Self::Exchange { .. } => 9,
+            Self::Exchanged(_) => 10,
+            Self::Error { .. } => 11,
+            Self::Bye { .. } => 12,
+            Self::File(request) => request.kind(),
+            Self::Filed(answer) => answer.kind(),
+        }
+    }
+
+    /// An error answer, its text cut to what the wire allows.
+    pub fn error(code: ErrorCode, text: impl std::fmt::Display) -> Self {
+        Self::Error { code, text: cut(text.to_string()) }
+    }
+
+    /// A farewell, its text cut to what the wire allows.
+    pub fn bye(text: impl std::fmt::Display) -> Self {
+        Self::Bye { text: cut(text.to_string()) }
+    }
+
+    /// Appends its body.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Ping | Self::Pong | Self::GetOffers | Self::GetCpuTime => {}
+            Self::Offers(offers) => {
+                out.put_u32(offers.len() as u32);
+                for offer in offers {
+                    out.put_bytes(offer.kind.as_bytes());
+                    out.put_bytes(offer.name.as_bytes());
+                    out.put_bytes(&offer.body);
+                }
+            }
+            Self::GetSegments { segment, region } => {
+                out.put_u32(*segment);
+                out.put_u32(*region);
+            }
+            Self::Segments(page) => page.put(out),
+            Self::CpuTime { user_ns, system_ns } => {
+                out.put_u64(*user_ns);
+                out.put_u64(*system_ns);
+            }
+            Self::Exchange { transport, body } => {
+                out.put_bytes(transport.as_bytes());
+                out.put_bytes(body);
+            }
+            Self::Exchanged(body) => out.put_bytes(body),
+            Self::File(request) => request.put(out),
+            Self::Filed(answer) => answer.put(out),
+            Self::Error { code, text } => {
+                out.put_u16(code.0);
+                out.put_bytes(text.as_bytes());
+            }
+            Self::Bye { text } => out.put_bytes(text.as_bytes()),
+        }
+    }
+
+    /// From type and body; `None` for a type this release does not know.
+    ///
+    /// # Errors
+    /// [`WireError`] when the body is not what the type demands.
+    pub fn decode(kind: u16, body: &[u8]) -> Result<Option<Self>, WireError> {
+        let mut f = Fields::new(body, "control message");
+        let message = match kind {
+            1 => Self::Ping,
+            2 => Self::Pong,
+            3 => Self::GetOffers,
+            4 => Self::Offers(offers(&mut f)?),
+            5 => Self::GetSegments { segment: f.u32()?, region: f.u32()? },
+            6 => Self::Segments(SegmentPage::take(&mut f)?),
+            7 => Self::GetCpuTime,
+            8 => Self::CpuTime { user_ns: f.u64()?, system_ns: f.u64()? },
+            9 => Self::Exchange { transport: f.text(NAME_MAX)?, body: f.bytes(EXCHANGE_MAX)?.to_vec() },
+            10 => Self::Exchanged(f.bytes(EXCHANGE_MAX)?.to_vec()),
+            11 => Self::Error { code: ErrorCode(f.u16()?), text: f.text(TEXT_MAX)? },
+            12 => Self::Bye { text: f.text(TEXT_MAX)? },
+            _ => match FileRequest::take(kind, &mut f)? {
+                Some(request) => Self::File(request),
+                None => match FileAnswer::take(kind, &mut f)? {
+                    Some(answer) => Self::Filed(answer),
+                    None => return Ok(None),
+                },
+            },
+        };
+        f.end()?;
+        Ok(Some(message))
+    }
+}
+
+fn offers(f: &mut Fields<'_>) -> Result<Vec<Offer>, WireError> {
+    let count = f.count(12)?;
+    if count > OFFERS_MAX {
+        return Err(WireError::TooLong { what: "offers", got: count as u64, limit: OFFERS_MAX as u64 });
+    }
+    let mut offers = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (kind, name) = (f.text(NAME_MAX)?, f.text(NAME_MAX)?);
+        offers.push(Offer { kind, name, body: f.bytes(OFFER_BODY_MAX)?.to_vec() });
+    }
+    Ok(offers)
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_MAX {
+        let end = (0..=TEXT_MAX).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every message survives its own bytes, and no prefix of them is taken for it.
+    #[test]
+    fn messages_round_trip() {
+        let offer = Offer { kind: "tcp".into(), name: "fast".into(), body: vec![1, 2, 3] };
+        for message in [
+            Message::Ping,
+            Message::Pong,
+            Message::GetOffers,
+            Message::Offers(vec![offer.clone(), offer]),
+            Message::GetSegments { segment: 1, region: 2 },
+            Message::GetCpuTime,
+            Message::CpuTime { user_ns: 1, system_ns: u64::MAX },
+            Message::Exchange { transport: "tcp".into(), body: vec![9; 100] },
+            Message::Exchanged(vec![8; 100]),
+            Message::error(ErrorCode::NOT_FOUND, "no such file"),
+            Message::bye("stopping"),
+        ] {
+            let mut body = Vec::new();
+            message.put(&mut body);
+            assert_eq!(Message::decode(message.kind(), &body).unwrap().as_ref(), Some(&message));
+            for cut in 0..body.len() {
+                assert!(Message::decode(message.kind(), &body[..cut]).is_err(), "{message:?} at {cut}");
+            }
+            body.push(0);
+            assert!(Message::decode(message.kind(), &body).is_err());
+        }
+        assert!(Message::decode(999, b"whatever").unwrap().is_none());
+    }
+
+    /// Texts are cut at a character, so that no answer is too long to be sent.
+    #[test]
+    fn long_texts_are_cut() {
+        let Message::Error { text, .. } = Message::error(ErrorCode::IO, "é".repeat(4000)) else { panic!() };
+        assert_eq!(text.len(), TEXT_MAX);
+    }
+
+    proptest::proptest! {
+        /// No bytes make the decoder panic or allocate more than a few times their own length.
+        #[test]
+        fn never_panics(kind in 0u16..64, body in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _ = Message::decode(kind, &body);
+        }
+    }
+}
