@@ -5,22 +5,32 @@
 //!
 //! Describe ([`Blueprint`]), check ([`check()`]), plan, start, drain, stop.
 
+pub mod arena;
+pub mod bell;
 pub mod blueprint;
 pub mod check;
 pub mod clock;
 pub mod draw;
+#[doc(hidden)] // Public for the model checks in tests/loom.rs only.
+pub mod edge;
+pub mod fault;
 pub mod item;
 pub mod outlet;
 pub mod plan;
 pub mod stage;
+pub mod stats;
+mod sync;
 
-pub use blueprint::{Blueprint, Dispatch, EdgeDecl, Mode, PoolDecl, PoolKind, StageDecl, WhenFull};
+pub use arena::{Arena, Cache, Slot, Stale};
+pub use blueprint::{Blueprint, Dispatch, EdgeDecl, Mode, PoolDecl, PoolKind, StageDecl, Wait, WhenFull};
 pub use check::{Complaint, Rule, Subject, check};
-pub use clock::Nanos;
+pub use clock::{Clock, Nanos};
+pub use fault::{Fault, Faults};
 pub use item::{BATCH, Batch, Item};
 pub use outlet::Outlet;
 pub use plan::Plan;
 pub use stage::{
-    Arming, BuildError, Context, Contract, Drained, Fault, Faults, Flow, Polled, Port, PortId, Resource,
-    Seat, Shape, Spec, Stage, Waker,
+    Arming, BuildError, Context, Contract, Drained, Flow, Polled, Port, PortId, Resource, Seat, Shape, Spec,
+    Stage, Waker,
 };
+pub use stats::{EdgeStats, Histogram, Snapshot, StageStats, WorkerStats};

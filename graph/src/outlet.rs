@@ -1,27 +1,289 @@
-//! Where a stage puts what it made: one set of ports, each behind it an inline neighbour or a queue.
+//! Where a stage puts what it made: one set of ports, each behind it an inline neighbour or a ring.
 //! Deliberately mute about which: a stage only sees room.
-//! (Contract; the engine fills it in.)
+//!
+//! What goes inline is written straight into the batch that the neighbour is run on next. What goes to
+//! another worker is staged, one batch a destination, and leaves when full, when the ring has run empty, or
+//! when the worker finds nothing more to do. There are no timers.
 
-use crate::item::Item;
-use crate::stage::PortId;
+use crate::blueprint::{Dispatch, WhenFull};
+use crate::clock::Nanos;
+use crate::edge::back::Back;
+use crate::edge::dispatch::destination;
+use crate::edge::queue::{Parcel, Ring};
+use crate::item::{BATCH, Batch, Item};
+use crate::stage::{Fault, Faults, PortId, Spec};
+use crate::stats::cell::EdgeCell;
+use crate::sync::Arc;
 
 /// The output side of one stage instance.
 pub struct Outlet<T: Item> {
-    _todo: std::marker::PhantomData<T>,
+    ports: Box<[PortOut<T>]>,
+    failed: Option<usize>,
+    faults: Arc<dyn Faults<T>>,
+    /// The stage boundary's time: what parcels are stamped with.
+    pub(crate) now: Nanos,
+    strays: u64,
+}
+
+/// Where a port leads.
+pub(crate) enum Wire<T: Item> {
+    /// Nowhere.
+    Open,
+    /// To a neighbour of the same worker (or, detached, to a test).
+    Inline,
+    /// To rings, one a destination.
+    Queue(Box<[Arc<Ring<Parcel<T>>>]>),
+    /// To return rings, one a destination.
+    Back(Box<[Arc<Back<T>>]>),
+}
+
+pub(crate) struct PortOut<T: Item> {
+    wire: Wire<T>,
+    /// One batch a destination. An inline neighbour is run on the first.
+    staged: Box<[Batch<T>]>,
+    /// Items staged for rings.
+    waiting: usize,
+    dispatch: Dispatch,
+    when_full: WhenFull,
+    target: Option<Arc<dyn Spec<T>>>,
+    unwired: Fault,
+    rejected: Fault,
+    cell: Arc<EdgeCell>,
 }
 
 impl<T: Item> Outlet<T> {
     /// How many more items that go where `item` would go fit now. With `dispatch = "owner" | "hash"` this
-    /// answers for that item's own worker, so that one stopped worker starves nobody.
-    pub fn room(&self, _port: PortId, _item: T) -> usize {
-        0
+    /// answers for that item's own worker, so that one stopped worker starves nobody. As many pushes of
+    /// such items as this answers succeed.
+    #[inline]
+    pub fn room(&self, port: PortId, item: T) -> usize {
+        let Some(p) = self.ports.get(usize::from(port.0)) else { return BATCH };
+        match p.wire {
+            Wire::Inline => p.staged[0].room(),
+            Wire::Open => BATCH,
+            _ => {
+                let room = p.staged[p.destination(item)].room();
+                if room > 0 || p.when_full == WhenFull::Wait { room } else { self.room_of_failed(port, item) }
+            }
+        }
+    }
+
+    /// What a full edge with `reject` can take: as much as the way of the rejected.
+    #[cold]
+    fn room_of_failed(&self, port: PortId, item: T) -> usize {
+        match self.failed {
+            Some(f) if f != usize::from(port.0) => self.room(PortId(f as u16), item),
+            _ => BATCH,
+        }
     }
 
     /// Puts `item` on `port`.
     ///
     /// # Errors
     /// Gives the item back when there is no room.
-    pub fn push(&mut self, _port: PortId, item: T) -> Result<(), T> {
-        Err(item)
+    #[inline]
+    pub fn push(&mut self, port: PortId, item: T) -> Result<(), T> {
+        let at = usize::from(port.0);
+        let now = self.now;
+        let Some(p) = self.ports.get_mut(at) else { return self.stray(at, item) };
+        match p.wire {
+            Wire::Inline => p.staged[0].push(item),
+            Wire::Open => self.stray(at, item),
+            _ => match p.stage(item, now) {
+                Err(item) if p.when_full == WhenFull::Reject => self.reject(at, item),
+                other => other,
+            },
+        }
+    }
+
+    /// An outlet of `ports` ports without an engine, for the unit tests of stages: each port takes up to
+    /// [`BATCH`] items, which [`Outlet::take`] gives back.
+    pub fn detached(ports: usize) -> Self {
+        let port = |_| PortOut::new(Wire::Inline, 1, "test", "test");
+        Self::new((0..ports).map(port).collect(), None, Arc::new(()))
+    }
+
+    /// Takes what a detached outlet, or an inline port, has got.
+    pub fn take(&mut self, port: PortId) -> Batch<T> {
+        match self.ports.get_mut(usize::from(port.0)) {
+            Some(p) if matches!(p.wire, Wire::Inline) => std::mem::take(&mut p.staged[0]),
+            _ => Batch::new(),
+        }
+    }
+
+    pub(crate) fn new(ports: Box<[PortOut<T>]>, failed: Option<usize>, faults: Arc<dyn Faults<T>>) -> Self {
+        Self { ports, failed, faults, now: 0, strays: 0 }
+    }
+
+    /// The batch that the neighbour behind an inline port is run on.
+    #[inline]
+    pub(crate) fn inline(&mut self, port: usize) -> &mut Batch<T> {
+        &mut self.ports[port].staged[0]
+    }
+
+    /// The `failed` port, if it is wired.
+    pub(crate) fn failed(&self) -> Option<PortId> {
+        self.failed.map(|f| PortId(f as u16))
+    }
+
+    pub(crate) fn cell(&self, port: usize) -> &EdgeCell {
+        &self.ports[port].cell
+    }
+
+    /// Sends on what waits for rings: full batches always, others when their ring is empty or `all` is set.
+    /// Answers whether anything moved.
+    pub(crate) fn flush(&mut self, all: bool) -> bool {
+        let mut moved = false;
+        for port in &mut self.ports {
+            if port.waiting > 0 {
+                moved |= port.flush(self.now, all);
+            }
+        }
+        moved
+    }
+
+    /// Items staged for rings; those before inline neighbours are their inputs.
+    pub(crate) fn waiting(&self) -> usize {
+        self.ports.iter().map(|p| p.waiting).sum()
+    }
+
+    /// Items pushed to ports without wire since the last call.
+    pub(crate) fn take_strays(&mut self) -> u64 {
+        std::mem::take(&mut self.strays)
+    }
+
+    /// Takes everything out, inline batches included: the engine stops.
+    pub(crate) fn sweep(&mut self, each: &mut dyn FnMut(T)) {
+        for port in &mut self.ports {
+            for batch in &mut port.staged {
+                std::iter::from_fn(|| batch.pop()).for_each(&mut *each);
+            }
+            port.waiting = 0;
+        }
+    }
+
+    #[cold]
+    fn stray(&mut self, port: usize, item: T) -> Result<(), T> {
+        self.strays += 1;
+        let unknown = Fault::Unwired { port: "a port that its spec does not name".into() };
+        let fault = self.ports.get(port).map_or(&unknown, |p| &p.unwired);
+        self.faults.mark(item, fault, false);
+        Ok(())
+    }
+
+    #[cold]
+    fn reject(&mut self, port: usize, item: T) -> Result<(), T> {
+        let way = self.failed.filter(|f| *f != port).map(|f| PortId(f as u16));
+        if way.is_some_and(|failed| self.room(failed, item) == 0) {
+            return Err(item);
+        }
+        let p = &self.ports[port];
+        p.cell.rejected.add(1);
+        self.faults.mark(item, &p.rejected, way.is_some());
+        match way {
+            Some(failed) => self.push(failed, item),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Item> PortOut<T> {
+    /// A port named `port` (`stage.port`) whose edge is named `edge` (`stage.port -> stage`).
+    pub(crate) fn new(wire: Wire<T>, destinations: usize, port: &str, edge: &str) -> Self {
+        Self {
+            wire,
+            staged: vec![Batch::new(); destinations].into(),
+            waiting: 0,
+            dispatch: Dispatch::Any,
+            when_full: WhenFull::Wait,
+            target: None,
+            unwired: Fault::Unwired { port: port.into() },
+            rejected: Fault::Rejected { edge: edge.into() },
+            cell: Arc::default(),
+        }
+    }
+
+    /// How its items find their worker.
+    pub(crate) fn dispatched(mut self, dispatch: Dispatch, target: Arc<dyn Spec<T>>) -> Self {
+        (self.dispatch, self.target) = (dispatch, Some(target));
+        self
+    }
+
+    pub(crate) fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
+        self
+    }
+
+    pub(crate) fn counted(mut self, cell: Arc<EdgeCell>) -> Self {
+        self.cell = cell;
+        self
+    }
+
+    #[inline]
+    fn destination(&self, item: T) -> usize {
+        match &self.target {
+            Some(spec) if self.staged.len() > 1 => {
+                destination(self.dispatch, &**spec, item, self.staged.len())
+            }
+            _ => 0,
+        }
+    }
+
+    /// Stages an item for its ring, and sends the batch as soon as it is full, so that room comes at once
+    /// if the ring has it.
+    #[inline]
+    fn stage(&mut self, item: T, now: Nanos) -> Result<(), T> {
+        let to = self.destination(item);
+        if self.staged[to].room() == 0 && !self.send(to, now) {
+            return Err(item);
+        }
+        self.staged[to].push(item)?;
+        self.waiting += 1;
+        if self.staged[to].room() == 0 {
+            self.send(to, now);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, now: Nanos, all: bool) -> bool {
+        let mut moved = false;
+        for to in 0..self.staged.len() {
+            let batch = &self.staged[to];
+            if batch.is_empty() {
+                continue;
+            }
+            let hungry = match &self.wire {
+                Wire::Queue(rings) => rings[to].is_empty(),
+                _ => true,
+            };
+            if all || hungry || batch.room() == 0 {
+                moved |= self.send(to, now);
+            }
+        }
+        moved
+    }
+
+    /// Sends one staged batch; answers whether its room is free again. What could not go stays, and the
+    /// consumer's next pop rings our bell.
+    fn send(&mut self, to: usize, now: Nanos) -> bool {
+        let batch = &mut self.staged[to];
+        let sent = match &self.wire {
+            Wire::Queue(rings) => {
+                if rings[to].is_full() || rings[to].push(Parcel { pushed_at: now, batch: *batch }).is_err() {
+                    return false;
+                }
+                let sent = batch.len();
+                batch.clear();
+                sent
+            }
+            Wire::Back(rings) => rings[to].push(batch),
+            Wire::Open | Wire::Inline => 0,
+        };
+        self.waiting -= sent;
+        if sent > 0 {
+            self.cell.pushed.add(sent as u64);
+            self.cell.batches.add(1);
+        }
+        sent > 0
     }
 }

@@ -4,11 +4,13 @@
 
 use std::borrow::Cow;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 
 use crate::clock::Nanos;
 use crate::item::{Batch, Item};
 use crate::outlet::Outlet;
+use crate::sync::Arc;
+
+pub use crate::fault::{Fault, Faults};
 
 /// What a stage answers after it was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,28 +210,4 @@ pub struct Context {
     pub now: Nanos,
     /// Whether the engine is draining: sources bring nothing new.
     pub draining: bool,
-}
-
-/// Why the engine itself fails an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// An edge with `when_full = "reject"` was full.
-    Rejected {
-        /// The edge, as `from.port -> to`.
-        edge: Arc<str>,
-    },
-    /// The stage that held it panicked.
-    Panic {
-        /// Name of the stage.
-        stage: Arc<str>,
-    },
-    /// The engine was stopped by force while it was inside.
-    Stopped,
-}
-
-/// How the engine tells the owner of the items that it fails one. Any worker thread; must not block.
-pub trait Faults<T: Item>: Send + Sync {
-    /// The item has met `fault`. With a wire from the stage's `failed` port the item travels there next and
-    /// this only records the reason; without one (`travels == false`) the owner must end the item now.
-    fn mark(&self, item: T, fault: &Fault, travels: bool);
 }

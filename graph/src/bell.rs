@@ -1,0 +1,304 @@
+//! The eventcount of one worker: the only place where a worker sleeps.
+//!
+//! Announce the sleep, look once more, then sleep; whoever brings work publishes it, fences, and looks
+//! whether somebody sleeps. Two fences, and one of the two sides always sees the other. A ring on an awake
+//! worker costs a fence and a load. Deliberately without SeqCst accesses: fences are what the proof (and
+//! loom, which models SeqCst accesses too weakly) rests on.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+
+use crate::clock::Nanos;
+use crate::stage::Arming;
+use crate::sync::{Arc, AtomicU64, OnceLock, Ordering, Word, fence};
+
+const AWAKE: u32 = 0;
+/// Sleeps, or is about to, on the futex word.
+const ON_FUTEX: u32 = 1;
+/// Sleeps, or is about to, in epoll: wake through the eventfd.
+const ON_EPOLL: u32 = 2;
+
+/// The shared half: whoever has it can ring.
+pub struct Bell {
+    word: Word,
+    /// Made when the first descriptor is armed.
+    event: OnceLock<OwnedFd>,
+    wakes: AtomicU64,
+}
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Bell {
+    /// A bell whose owner is awake.
+    pub fn new() -> Self {
+        Self { word: Word::new(AWAKE), event: OnceLock::new(), wakes: AtomicU64::new(0) }
+    }
+
+    /// Wakes the owner if it sleeps or is about to. Call it after the work is published.
+    #[inline]
+    pub fn ring(&self) {
+        fence(Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Wakes one sleeper among `bells`, if any sleeps: for a ring that several workers serve. Those awake
+    /// look at the ring before they sleep.
+    #[inline]
+    pub fn ring_one(bells: &[Arc<Bell>]) {
+        fence(Ordering::SeqCst);
+        for bell in bells {
+            if bell.wake() {
+                return;
+            }
+        }
+    }
+
+    /// Wakes all sleepers among `bells`.
+    pub fn ring_all(bells: &[Arc<Bell>]) {
+        fence(Ordering::SeqCst);
+        for bell in bells {
+            bell.wake();
+        }
+    }
+
+    /// How often a ring found the owner asleep.
+    pub fn wakes(&self) -> u64 {
+        self.wakes.load(Ordering::Relaxed)
+    }
+
+    /// Whether this call is the one that woke the owner.
+    #[inline]
+    fn wake(&self) -> bool {
+        let state = self.word.load(Ordering::Relaxed);
+        state != AWAKE && self.wake_from(state)
+    }
+
+    #[cold]
+    fn wake_from(&self, state: u32) -> bool {
+        // Acquire and release: what one ringer published, the owner sees even if another one woke it.
+        if !self.word.take(state, AWAKE, Ordering::AcqRel) {
+            return false;
+        }
+        self.wakes.fetch_add(1, Ordering::Relaxed);
+        match self.event.get() {
+            Some(event) if state == ON_EPOLL => {
+                // It can only fail with EAGAIN, at 2^64 - 1 unread wake-ups; readable it is then anyway.
+                let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+            }
+            _ => self.word.wake_one(),
+        }
+        true
+    }
+}
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Somebody rang, or a descriptor became ready, or the kernel woke us for nothing.
+    Rung,
+    /// The limit passed.
+    Timed,
+}
+
+/// The owner's half. One per worker; it alone sleeps.
+pub struct Sleeper {
+    bell: Arc<Bell>,
+    epoll: Option<OwnedFd>,
+    armed: usize,
+    refused: u64,
+    deadline: Nanos,
+    busy: bool,
+}
+
+impl Sleeper {
+    /// The owner of `bell`.
+    pub fn new(bell: Arc<Bell>) -> Self {
+        Self { bell, epoll: None, armed: 0, refused: 0, deadline: Nanos::MAX, busy: false }
+    }
+
+    /// Announces the sleep. From here on a ring is not lost. Look for work once more after it, name what to
+    /// wait for through [`Arming`], then [`Sleeper::sleep`] or [`Sleeper::stay`].
+    pub fn announce(&mut self) {
+        (self.armed, self.deadline, self.busy) = (0, Nanos::MAX, false);
+        // Whether epoll will be needed is known only after arming; ON_FUTEX is right until then, since
+        // `sleep` turns it into ON_EPOLL by a swap that fails if somebody rang.
+        self.bell.word.store(ON_FUTEX, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes the announcement back: there is work.
+    pub fn stay(&mut self) {
+        self.bell.word.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Sleeps until a ring, an armed descriptor, the armed deadline or `limit` (a time, like the deadline).
+    pub fn sleep(&mut self, now: Nanos, limit: Nanos) -> Woken {
+        let until = limit.min(self.deadline);
+        let woken = if self.busy || until <= now {
+            Woken::Timed
+        } else if self.armed == 0 {
+            self.bell.word.wait(ON_FUTEX, until - now);
+            self.woken()
+        } else if self.bell.word.take(ON_FUTEX, ON_EPOLL, Ordering::AcqRel) {
+            self.wait_epoll(until - now)
+        } else {
+            Woken::Rung
+        };
+        self.bell.word.store(AWAKE, Ordering::Release);
+        woken
+    }
+
+    /// Descriptors that could not be armed; each made a sleep short instead.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Nobody took the announcement: the time was up (or, rarely, a signal came).
+    fn woken(&self) -> Woken {
+        if self.bell.word.load(Ordering::Relaxed) == AWAKE { Woken::Rung } else { Woken::Timed }
+    }
+
+    fn wait_epoll(&mut self, limit_ns: Nanos) -> Woken {
+        let Some(epoll) = &self.epoll else { return Woken::Rung };
+        let mut events =
+            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 16];
+        let ready = match epoll::wait(epoll, &mut events[..], Some(&timespec(limit_ns))) {
+            // Before Linux 5.11 there is no epoll_pwait2: whole milliseconds, rounded up.
+            Err(Errno::NOSYS) => {
+                epoll::wait(epoll, &mut events[..], Some(&timespec(limit_ns.div_ceil(1_000_000) * 1_000_000)))
+            }
+            other => other,
+        };
+        let ready = ready.unwrap_or(0);
+        if events[..ready].iter().any(|e| e.data.u64() == EVENT_DATA) {
+            self.swallow();
+        }
+        if ready > 0 { Woken::Rung } else { self.woken() }
+    }
+
+    /// Reads the eventfd so that it does not wake us again.
+    fn swallow(&self) {
+        if let Some(event) = self.bell.event.get() {
+            let _ = rustix::io::read(event, &mut [0u8; 8]);
+        }
+    }
+
+    /// Adds `fd` to the epoll set, or renews it there. One-shot: a descriptor that is not armed again
+    /// wakes us at most once, so nothing needs to be taken out between sleeps.
+    fn watch(&mut self, fd: RawFd) -> Result<(), Errno> {
+        if self.epoll.is_none() {
+            self.epoll = Some(self.make_epoll()?);
+        }
+        let Some(epoll) = &self.epoll else { return Err(Errno::BADF) };
+        if fd < 0 {
+            return Err(Errno::BADF);
+        }
+        // SAFETY: borrowed for two system calls that answer EBADF if it is not open; the stage that names
+        // it keeps it open while it is armed, and epoll itself forgets descriptors that are closed.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        let data = epoll::EventData::new_u64(0);
+        match epoll::modify(epoll, fd, data, flags) {
+            Err(Errno::NOENT) => epoll::add(epoll, fd, data, flags),
+            other => other,
+        }
+    }
+
+    fn make_epoll(&self) -> Result<OwnedFd, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, event.as_fd(), epoll::EventData::new_u64(EVENT_DATA), epoll::EventFlags::IN)?;
+        // The owner alone sets it, once: the set below cannot find it taken.
+        let _ = self.bell.event.set(event);
+        Ok(epoll)
+    }
+}
+
+/// Marks the bell's own eventfd among ready descriptors.
+const EVENT_DATA: u64 = 1;
+
+/// How long a sleep lasts at most when a descriptor could not be armed: the worker polls instead.
+const REFUSED_NS: Nanos = 1_000_000;
+
+impl Arming for Sleeper {
+    fn fd(&mut self, fd: RawFd) {
+        if self.watch(fd).is_ok() {
+            self.armed += 1;
+        } else {
+            self.refused += 1;
+            let soon = crate::clock::now() + REFUSED_NS;
+            self.deadline = self.deadline.min(soon);
+        }
+    }
+
+    fn deadline(&mut self, at: Nanos) {
+        self.deadline = self.deadline.min(at);
+    }
+
+    fn busy(&mut self) {
+        self.busy = true;
+    }
+}
+
+fn timespec(ns: Nanos) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
+}
+
+#[cfg(all(test, not(pipeline_loom)))]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    /// A ring between announcement and sleep ends the sleep at once; without one the limit does.
+    #[test]
+    fn a_ring_before_the_sleep_is_not_lost() {
+        let bell = Arc::new(Bell::new());
+        let mut sleeper = Sleeper::new(bell.clone());
+        sleeper.announce();
+        bell.ring();
+        let start = now();
+        assert_eq!(sleeper.sleep(start, start + 60 * SECOND), Woken::Rung);
+        assert!(now() - start < 30 * SECOND);
+        assert_eq!(bell.wakes(), 1);
+        bell.ring();
+        assert_eq!(bell.wakes(), 1, "nobody sleeps: the ring is cheap");
+        sleeper.announce();
+        assert_eq!(sleeper.sleep(now(), now() + 2_000_000), Woken::Timed);
+    }
+
+    /// With a descriptor armed, a ring from another thread, readiness and a deadline each end the sleep.
+    #[test]
+    fn sleeps_in_epoll_with_descriptors() {
+        let bell = Arc::new(Bell::new());
+        let mut sleeper = Sleeper::new(bell.clone());
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let raw = std::os::fd::AsRawFd::as_raw_fd(&reader);
+        sleeper.announce();
+        sleeper.fd(raw);
+        let ringer = std::thread::spawn(move || bell.ring());
+        assert_eq!(sleeper.sleep(now(), now() + 60 * SECOND), Woken::Rung);
+        ringer.join().unwrap();
+        for round in 0..3 {
+            sleeper.announce();
+            sleeper.fd(raw);
+            sleeper.deadline(now() + 3_000_000);
+            assert_eq!(sleeper.sleep(now(), now() + 60 * SECOND), Woken::Timed, "{round}");
+        }
+        rustix::io::write(&writer, b"x").unwrap();
+        sleeper.announce();
+        sleeper.fd(raw);
+        assert_eq!(sleeper.sleep(now(), now() + 60 * SECOND), Woken::Rung);
+        sleeper.announce();
+        sleeper.fd(-1);
+        assert_eq!(sleeper.sleep(now(), now() + 60 * SECOND), Woken::Timed);
+        assert_eq!(sleeper.refused(), 1);
+    }
+}

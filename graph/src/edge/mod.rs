@@ -1,0 +1,6 @@
+//! What connects two stages: inline batches, bounded rings, return rings, and the choice of a worker.
+
+pub mod back;
+pub mod dispatch;
+pub mod inline;
+pub mod queue;

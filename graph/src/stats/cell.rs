@@ -1,0 +1,200 @@
+//! Counters that one worker writes and anybody reads: a plain load and store, no locked instruction.
+//! Deliberately no sums and no rates here: readers make those.
+
+use crate::clock::Nanos;
+use crate::sync::{AtomicU64, Ordering};
+
+/// A counter with one writer.
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        // One writer: a lost update is impossible, so no read-modify-write is needed.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn max(&self, n: u64) {
+        if n > self.0.load(Ordering::Relaxed) {
+            self.0.store(n, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Buckets a power of two is cut into: 12.5 % wide, and interpolated within.
+const SUB_BITS: u32 = 3;
+/// Values from 2⁴⁰ ns (18 minutes) on share the last bucket.
+const BUCKETS: usize = (40 - SUB_BITS as usize + 1) << SUB_BITS;
+
+fn bucket(value: u64) -> usize {
+    if value < 1 << SUB_BITS {
+        return value as usize;
+    }
+    let exponent = 63 - value.leading_zeros();
+    let sub = (value >> (exponent - SUB_BITS)) & ((1 << SUB_BITS) - 1);
+    ((((exponent - SUB_BITS + 1) << SUB_BITS) as usize) + sub as usize).min(BUCKETS - 1)
+}
+
+/// Lowest value of a bucket.
+fn floor_of(bucket: usize) -> u64 {
+    let (group, sub) = (bucket >> SUB_BITS, (bucket & ((1 << SUB_BITS) - 1)) as u64);
+    if group == 0 { sub } else { ((1 << SUB_BITS) + sub) << (group - 1) }
+}
+
+/// A histogram with one writer.
+pub(crate) struct HistogramCell(Box<[Count]>);
+
+impl Default for HistogramCell {
+    fn default() -> Self {
+        Self((0..BUCKETS).map(|_| Count::default()).collect())
+    }
+}
+
+impl HistogramCell {
+    #[inline]
+    pub(crate) fn record(&self, value: u64, times: u64) {
+        self.0[bucket(value)].add(times);
+    }
+}
+
+/// A histogram that was read: sums and differences of it are exact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram(Box<[u64]>);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self(vec![0; BUCKETS].into())
+    }
+}
+
+impl Histogram {
+    pub(crate) fn add_cell(&mut self, cell: &HistogramCell) {
+        for (sum, count) in self.0.iter_mut().zip(&cell.0) {
+            *sum += count.get();
+        }
+    }
+
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self(self.0.iter().zip(&earlier.0).map(|(a, b)| a.saturating_sub(*b)).collect())
+    }
+
+    /// Values recorded.
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The value that a share `quantile` (0 to 1) of all recorded values does not exceed, interpolated
+    /// within a bucket of 12.5 %. 0 when nothing was recorded.
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        let count = self.count();
+        if count == 0 {
+            return 0;
+        }
+        let rank = (quantile.clamp(0.0, 1.0) * count as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        for (i, &n) in self.0.iter().enumerate() {
+            if below + n >= rank {
+                let (low, high) = (floor_of(i), floor_of(i + 1));
+                let share = (rank - below) as f64 / n as f64;
+                return low + ((high - low - 1) as f64 * share) as u64;
+            }
+            below += n;
+        }
+        floor_of(BUCKETS - 1)
+    }
+}
+
+/// What one worker measures of one stage.
+#[derive(Default)]
+pub(crate) struct StageCell {
+    pub items: Count,
+    pub batches: Count,
+    pub polls: Count,
+    pub busy_polls: Count,
+    pub busy_ns: Count,
+    pub blocked_ns: Count,
+    pub panics: Count,
+    pub strays: Count,
+    pub depth_sum: Count,
+    pub depth_samples: Count,
+    pub depth_max: Count,
+    pub wait: HistogramCell,
+    pub service: HistogramCell,
+    /// While draining: what the stage, its inputs and its outlet hold. `u64::MAX`: not told yet.
+    pub held: Count,
+}
+
+/// What one worker measures of one edge: the producer writes `pushed` and `rejected`, the consumer `popped`.
+#[derive(Default)]
+pub(crate) struct EdgeCell {
+    pub pushed: Count,
+    pub popped: Count,
+    pub batches: Count,
+    pub rejected: Count,
+}
+
+/// What a worker measures of itself.
+#[derive(Default)]
+pub(crate) struct WorkerCell {
+    pub turns: Count,
+    pub busy_ns: Count,
+    pub parked_ns: Count,
+    pub parks: Count,
+    pub timed_wakes: Count,
+    pub spins: Count,
+    pub yields: Count,
+    pub refused_fds: Count,
+}
+
+impl WorkerCell {
+    pub(crate) fn parked(&self, ns: Nanos, timed: bool) {
+        self.parks.add(1);
+        self.parked_ns.add(ns);
+        self.timed_wakes.add(u64::from(timed));
+    }
+}
+
+#[cfg(all(test, not(pipeline_loom)))]
+mod tests {
+    use super::*;
+
+    /// Every value falls into the bucket whose bounds enclose it, and buckets tile the range without gap.
+    #[test]
+    fn buckets_tile_the_range() {
+        for value in (0..4096).chain((12..40).flat_map(|e| [(1u64 << e) - 1, 1 << e, (1 << e) + 1])) {
+            let b = bucket(value);
+            assert!(floor_of(b) <= value && (value < floor_of(b + 1) || b == BUCKETS - 1), "{value} in {b}");
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    /// Quantiles of an even spread are right within a bucket's width, and differences are exact.
+    #[test]
+    fn quantiles_and_differences() {
+        let cell = HistogramCell::default();
+        (1..=1000).for_each(|v| cell.record(v, 1));
+        let mut first = Histogram::default();
+        first.add_cell(&cell);
+        for (q, want) in [(0.5, 500.0), (0.99, 990.0), (1.0, 1000.0)] {
+            let got = first.quantile(q) as f64;
+            assert!((got - want).abs() / want < 0.13, "{q}: {got}");
+        }
+        cell.record(1 << 20, 3);
+        let mut second = Histogram::default();
+        second.add_cell(&cell);
+        let between = second.since(&first);
+        assert_eq!(between.count(), 3);
+        assert!(between.quantile(0.5) >= 1 << 20);
+        assert_eq!(Histogram::default().quantile(0.5), 0);
+    }
+}

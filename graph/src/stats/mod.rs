@@ -1,0 +1,8 @@
+//! What the engine measures of itself: cells that workers write, names, and the table that readers sum.
+
+pub(crate) mod cell;
+pub mod names;
+pub mod table;
+
+pub use cell::Histogram;
+pub use table::{EdgeStats, Snapshot, StageStats, WorkerStats};

@@ -1,0 +1,236 @@
+//! The table a reader sees: cells of all workers summed by stage, edge and worker.
+//! Deliberately plain data: two snapshots subtract to the interval between them.
+
+use super::cell::Histogram;
+use crate::clock::Nanos;
+
+/// The engine's counters at one moment, or (after [`Snapshot::since`]) over one interval.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// When it was taken.
+    pub at: Nanos,
+    /// Time it covers: since the start, or since the earlier snapshot.
+    pub elapsed_ns: Nanos,
+    /// Stages, in the order of the blueprint.
+    pub stages: Vec<StageStats>,
+    /// Edges, in the order of the blueprint.
+    pub edges: Vec<EdgeStats>,
+    /// Workers, pool by pool.
+    pub workers: Vec<WorkerStats>,
+}
+
+/// One stage over all of its workers.
+#[derive(Clone, Debug, Default)]
+pub struct StageStats {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// Its pool; `None` when it runs where it is reached.
+    pub pool: Option<String>,
+    /// Workers that have an instance.
+    pub threads: usize,
+    /// Batches its input queues hold, over all rings; 0 when it is only reached inline.
+    pub cap: usize,
+    /// Items taken from its inputs.
+    pub items: u64,
+    /// Batches it was run on.
+    pub batches: u64,
+    /// Polls, and how many of them found something.
+    pub polls: u64,
+    /// Polls that found something.
+    pub busy_polls: u64,
+    /// Time inside it. Batches under 4 items are timed 1 in 16, and count 16-fold.
+    pub busy_ns: Nanos,
+    /// Time with input but without room or a resource to go on.
+    pub blocked_ns: Nanos,
+    /// Panics caught.
+    pub panics: u64,
+    /// Items it pushed to a port without wire.
+    pub strays: u64,
+    /// Largest depth of an input ring seen since the start or [`crate::Engine::reset_peaks`], in batches.
+    pub depth_max: u64,
+    /// Time items waited in its input queues.
+    pub wait: Histogram,
+    /// Time of one run or busy poll.
+    pub service: Histogram,
+    depth_sum: u64,
+    depth_samples: u64,
+    elapsed_ns: Nanos,
+}
+
+/// One edge.
+#[derive(Clone, Debug, Default)]
+pub struct EdgeStats {
+    /// `from.port -> to`.
+    pub name: String,
+    /// `inline`, `queue` or `return`.
+    pub mode: &'static str,
+    /// Rings: 1, or one a consumer worker. 0 for inline.
+    pub rings: usize,
+    /// What each ring holds: batches, or items on a return edge.
+    pub capacity: usize,
+    /// Items pushed by producers (inline: taken by the neighbour).
+    pub pushed: u64,
+    /// Items popped by consumers.
+    pub popped: u64,
+    /// Batches pushed.
+    pub batches: u64,
+    /// Items that found it full and were rejected.
+    pub rejected: u64,
+    /// How often a return edge was found full: 0, or there is a bug.
+    pub overflows: u64,
+}
+
+/// One worker.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerStats {
+    /// Its thread's name.
+    pub name: String,
+    /// Its pool.
+    pub pool: String,
+    /// The CPU it is pinned to.
+    pub cpu: Option<usize>,
+    /// Turns of its loop.
+    pub turns: u64,
+    /// Time in turns that did something.
+    pub busy_ns: Nanos,
+    /// Time asleep.
+    pub parked_ns: Nanos,
+    /// Sleeps.
+    pub parks: u64,
+    /// Rings that found it asleep.
+    pub wakes: u64,
+    /// Sleeps that a limit or deadline ended.
+    pub timed_wakes: u64,
+    /// Idle looks with a pause between.
+    pub spins: u64,
+    /// Idle looks with a yield between.
+    pub yields: u64,
+    /// Descriptors that could not be armed.
+    pub refused_fds: u64,
+}
+
+impl Snapshot {
+    /// What happened between `earlier` and this one, both of the same engine. Peaks stay as they are.
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        let elapsed_ns = self.at.saturating_sub(earlier.at);
+        let mut delta = self.clone();
+        delta.elapsed_ns = elapsed_ns;
+        for (now, old) in delta.stages.iter_mut().zip(&earlier.stages) {
+            now.subtract(old, elapsed_ns);
+        }
+        for (now, old) in delta.edges.iter_mut().zip(&earlier.edges) {
+            now.subtract(old);
+        }
+        for (now, old) in delta.workers.iter_mut().zip(&earlier.workers) {
+            now.subtract(old);
+        }
+        delta
+    }
+
+    /// The stage of that name.
+    pub fn stage(&self, name: &str) -> Option<&StageStats> {
+        self.stages.iter().find(|s| s.name == name)
+    }
+
+    /// The edge of that name, `from.port -> to`.
+    pub fn edge(&self, name: &str) -> Option<&EdgeStats> {
+        self.edges.iter().find(|e| e.name == name)
+    }
+}
+
+fn take(now: &mut u64, old: u64) {
+    *now = now.saturating_sub(old);
+}
+
+impl StageStats {
+    /// Mean depth of its input rings, in batches, as consumers found them.
+    pub fn depth_avg(&self) -> f64 {
+        if self.depth_samples == 0 { 0.0 } else { self.depth_sum as f64 / self.depth_samples as f64 }
+    }
+
+    /// Share of its workers' time spent in it, in percent.
+    pub fn util_pct(&self) -> f64 {
+        self.share(self.busy_ns)
+    }
+
+    /// Share of its workers' time it could not go on for lack of room or a resource, in percent.
+    pub fn blocked_pct(&self) -> f64 {
+        self.share(self.blocked_ns)
+    }
+
+    fn share(&self, ns: Nanos) -> f64 {
+        let all = self.elapsed_ns as f64 * self.threads as f64;
+        if all > 0.0 { (100.0 * ns as f64 / all).min(100.0) } else { 0.0 }
+    }
+
+    fn subtract(&mut self, old: &Self, elapsed_ns: Nanos) {
+        self.elapsed_ns = elapsed_ns;
+        take(&mut self.items, old.items);
+        take(&mut self.batches, old.batches);
+        take(&mut self.polls, old.polls);
+        take(&mut self.busy_polls, old.busy_polls);
+        take(&mut self.busy_ns, old.busy_ns);
+        take(&mut self.blocked_ns, old.blocked_ns);
+        take(&mut self.panics, old.panics);
+        take(&mut self.strays, old.strays);
+        take(&mut self.depth_sum, old.depth_sum);
+        take(&mut self.depth_samples, old.depth_samples);
+        self.wait = self.wait.since(&old.wait);
+        self.service = self.service.since(&old.service);
+    }
+
+    pub(crate) fn add(&mut self, cell: &super::cell::StageCell, elapsed_ns: Nanos) {
+        self.elapsed_ns = elapsed_ns;
+        self.items += cell.items.get();
+        self.batches += cell.batches.get();
+        self.polls += cell.polls.get();
+        self.busy_polls += cell.busy_polls.get();
+        self.busy_ns += cell.busy_ns.get();
+        self.blocked_ns += cell.blocked_ns.get();
+        self.panics += cell.panics.get();
+        self.strays += cell.strays.get();
+        self.depth_sum += cell.depth_sum.get();
+        self.depth_samples += cell.depth_samples.get();
+        self.depth_max = self.depth_max.max(cell.depth_max.get());
+        self.wait.add_cell(&cell.wait);
+        self.service.add_cell(&cell.service);
+    }
+}
+
+impl EdgeStats {
+    /// Items pushed and not yet popped.
+    pub fn depth(&self) -> u64 {
+        self.pushed.saturating_sub(self.popped)
+    }
+
+    fn subtract(&mut self, old: &Self) {
+        take(&mut self.pushed, old.pushed);
+        take(&mut self.popped, old.popped);
+        take(&mut self.batches, old.batches);
+        take(&mut self.rejected, old.rejected);
+        take(&mut self.overflows, old.overflows);
+    }
+
+    pub(crate) fn add(&mut self, cell: &super::cell::EdgeCell) {
+        self.pushed += cell.pushed.get();
+        self.popped += cell.popped.get();
+        self.batches += cell.batches.get();
+        self.rejected += cell.rejected.get();
+    }
+}
+
+impl WorkerStats {
+    fn subtract(&mut self, old: &Self) {
+        take(&mut self.turns, old.turns);
+        take(&mut self.busy_ns, old.busy_ns);
+        take(&mut self.parked_ns, old.parked_ns);
+        take(&mut self.parks, old.parks);
+        take(&mut self.wakes, old.wakes);
+        take(&mut self.timed_wakes, old.timed_wakes);
+        take(&mut self.spins, old.spins);
+        take(&mut self.yields, old.yields);
+        take(&mut self.refused_fds, old.refused_fds);
+    }
+}

@@ -1,0 +1,196 @@
+//! The one switch between the real primitives and loom's, by `--cfg pipeline_loom`.
+//! Deliberately small: what is not modelled (threads, one-time cells, reference counts) is always std's.
+
+pub(crate) use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+#[cfg(pipeline_loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(not(pipeline_loom))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+pub(crate) use word::Word;
+
+/// The lock of a mutex that nobody can leave half-changed: a poisoned one is as good as new.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A futex word on Linux.
+#[cfg(not(pipeline_loom))]
+mod word {
+    use super::{AtomicU32, Ordering};
+    use rustix::thread::futex;
+
+    /// A 32-bit word that a thread can sleep on.
+    pub(crate) struct Word(AtomicU32);
+
+    impl Word {
+        pub(crate) fn new(value: u32) -> Self {
+            Self(AtomicU32::new(value))
+        }
+
+        pub(crate) fn load(&self, order: Ordering) -> u32 {
+            self.0.load(order)
+        }
+
+        pub(crate) fn store(&self, value: u32, order: Ordering) {
+            self.0.store(value, order);
+        }
+
+        pub(crate) fn take(&self, current: u32, new: u32, order: Ordering) -> bool {
+            self.0.compare_exchange(current, new, order, Ordering::Relaxed).is_ok()
+        }
+
+        /// Sleeps while the word is `expected`, at most `limit_ns`; may return early.
+        pub(crate) fn wait(&self, expected: u32, limit_ns: u64) {
+            let limit = futex::Timespec {
+                tv_sec: (limit_ns / 1_000_000_000) as _,
+                tv_nsec: (limit_ns % 1_000_000_000) as _,
+            };
+            // EAGAIN, EINTR and ETIMEDOUT all mean "look again", which every caller does.
+            let _ = futex::wait(&self.0, futex::Flags::PRIVATE, expected, Some(&limit));
+        }
+
+        pub(crate) fn wake_one(&self) {
+            let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
+        }
+    }
+}
+
+/// The same word for loom: sleeping for ever is a deadlock that loom reports.
+#[cfg(pipeline_loom)]
+mod word {
+    use super::{AtomicU32, Ordering};
+
+    pub(crate) struct Word {
+        value: AtomicU32,
+        lock: loom::sync::Mutex<()>,
+        changed: loom::sync::Condvar,
+    }
+
+    impl Word {
+        pub(crate) fn new(value: u32) -> Self {
+            Self {
+                value: AtomicU32::new(value),
+                lock: loom::sync::Mutex::new(()),
+                changed: loom::sync::Condvar::new(),
+            }
+        }
+
+        pub(crate) fn load(&self, order: Ordering) -> u32 {
+            self.value.load(order)
+        }
+
+        pub(crate) fn store(&self, value: u32, order: Ordering) {
+            self.value.store(value, order);
+        }
+
+        pub(crate) fn take(&self, current: u32, new: u32, order: Ordering) -> bool {
+            self.value.compare_exchange(current, new, order, Ordering::Relaxed).is_ok()
+        }
+
+        /// The kernel compares under its bucket lock; so does this. No time-out: nothing may need one.
+        pub(crate) fn wait(&self, expected: u32, _limit_ns: u64) {
+            let mut guard = self.lock.lock().expect("loom locks are not poisoned: a panic ends the model");
+            while self.value.load(Ordering::SeqCst) == expected {
+                guard =
+                    self.changed.wait(guard).expect("loom locks are not poisoned: a panic ends the model");
+            }
+        }
+
+        pub(crate) fn wake_one(&self) {
+            let guard = self.lock.lock().expect("loom locks are not poisoned: a panic ends the model");
+            drop(guard);
+            self.changed.notify_one();
+        }
+    }
+}
+
+pub(crate) use channel::Channel;
+
+/// A bounded ring, many to many, that never blocks.
+#[cfg(not(pipeline_loom))]
+mod channel {
+    use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+
+    /// Both ends of a crossbeam channel: allocated once, never disconnected while it exists.
+    pub(crate) struct Channel<M> {
+        sender: Sender<M>,
+        receiver: Receiver<M>,
+    }
+
+    impl<M> Channel<M> {
+        pub(crate) fn new(capacity: usize) -> Self {
+            let (sender, receiver) = bounded(capacity);
+            Self { sender, receiver }
+        }
+
+        pub(crate) fn try_send(&self, message: M) -> Result<(), M> {
+            self.sender.try_send(message).map_err(|e| match e {
+                TrySendError::Full(m) | TrySendError::Disconnected(m) => m,
+            })
+        }
+
+        pub(crate) fn try_recv(&self) -> Option<M> {
+            self.receiver.try_recv().ok()
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.receiver.len()
+        }
+
+        pub(crate) fn is_full(&self) -> bool {
+            self.sender.is_full()
+        }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.receiver.is_empty()
+        }
+    }
+}
+
+/// Crossbeam has no loom mode; what loom checks is how bells and flags are ordered around the ring.
+#[cfg(pipeline_loom)]
+mod channel {
+    use std::collections::VecDeque;
+
+    pub(crate) struct Channel<M> {
+        capacity: usize,
+        queue: loom::sync::Mutex<VecDeque<M>>,
+    }
+
+    impl<M> Channel<M> {
+        pub(crate) fn new(capacity: usize) -> Self {
+            Self { capacity, queue: loom::sync::Mutex::new(VecDeque::new()) }
+        }
+
+        fn queue(&self) -> loom::sync::MutexGuard<'_, VecDeque<M>> {
+            self.queue.lock().expect("loom locks are not poisoned: a panic ends the model")
+        }
+
+        pub(crate) fn try_send(&self, message: M) -> Result<(), M> {
+            let mut queue = self.queue();
+            if queue.len() == self.capacity {
+                return Err(message);
+            }
+            queue.push_back(message);
+            Ok(())
+        }
+
+        pub(crate) fn try_recv(&self) -> Option<M> {
+            self.queue().pop_front()
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.queue().len()
+        }
+
+        pub(crate) fn is_full(&self) -> bool {
+            self.len() == self.capacity
+        }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+    }
+}
