@@ -10,7 +10,8 @@ pub(crate) use chains::grouped;
 use std::mem::size_of;
 
 use crate::blueprint::{Blueprint, Dispatch, Mode, PoolDecl, Wait, WhenFull};
-use crate::item::{BATCH, Batch, Item};
+use crate::edge::queue::Parcel;
+use crate::item::{BATCH, Item};
 
 /// What a ring keeps beside each entry: crossbeam's channels and queues stamp every slot with a `usize`.
 const STAMP_BYTES: usize = size_of::<usize>();
@@ -120,7 +121,7 @@ impl Plan {
                         rings,
                         batches: capacity,
                         items_max: all.saturating_mul(BATCH as u64),
-                        bytes: all.saturating_mul((size_of::<Batch<T>>() + STAMP_BYTES) as u64),
+                        bytes: all.saturating_mul((size_of::<Parcel<T>>() + STAMP_BYTES) as u64),
                         when_full,
                         dispatch,
                     });
@@ -184,7 +185,7 @@ mod tests {
         let queues: Vec<_> =
             plan.queues.iter().map(|q| (q.edge.as_str(), q.rings, q.batches, q.items_max)).collect();
         assert_eq!(queues, [("submit -> admit", 1, 1024, 32_768), ("select -> post", 2, 64, 4_096)]);
-        assert_eq!(plan.queues[1].bytes, 2 * 64 * (2 + 6 + 32 * 8 + 8));
+        assert_eq!(plan.queues[1].bytes, 2 * 64 * (8 + (2 + 6 + 32 * 8) + 8));
         assert_eq!((plan.returns[0].items, plan.returns[0].bytes), (327_680, 327_680 * 16));
         assert_eq!(plan.bytes, plan.queues.iter().map(|q| q.bytes).sum::<u64>() + plan.returns[0].bytes);
     }

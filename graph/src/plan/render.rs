@@ -123,8 +123,8 @@ chains, each without a queue inside
   nic    serve
   files  files
 queues
-  submit -> admit  1024 batches ≤ 32768 slices  1 ring        272.0 KiB  hash, when full wait
-  select -> post   128 batches ≤ 4096 slices    2 rings × 64  34.0 KiB   owner, when full wait
+  submit -> admit  1024 batches ≤ 32768 slices  1 ring        280.0 KiB  hash, when full wait
+  select -> post   128 batches ≤ 4096 slices    2 rings × 64  35.0 KiB   owner, when full wait
 return edges
   retry -> select  all 327680 slices  1 ring  5.0 MiB  any, never full
 memory of all edges: 5.3 MiB
