@@ -2,9 +2,48 @@
 //!
 //! It knows the file: its tables, its units, its presets, and how each thing in it can be wrong. It
 //! deliberately does not know what a stage does: stage and transport types come from a [`Catalog`].
+//!
+//! [`load`] reads text into a spanned tree ([`document`]), lays it over its preset ([`preset`]), reads every
+//! table against its declared keys ([`body`]), resolves edges ([`wiring`]) and lets the graph's rules judge
+//! the whole. Every fault is one [`Finding`]; all of them come in one run.
 
+pub mod address;
+pub mod body;
+pub mod codes;
 pub mod config;
+pub mod cpu_list;
+pub mod document;
+pub mod edges;
+pub mod finding;
+pub mod limits;
+pub mod load;
+pub mod lower;
+pub mod names;
+pub mod node;
+pub mod peers;
+pub mod pools;
+pub mod preset;
+pub mod render;
 pub mod schema;
+pub mod segments;
+pub mod settings;
+pub mod source;
+pub mod stages;
+pub mod suggest;
+pub mod toml_version;
+pub mod transports;
+pub mod tree;
+pub mod typed;
+pub mod units;
+pub mod value;
+pub mod wait;
+pub mod wiring;
 
 pub use config::{Config, Limits, Node, SegmentConfig, SegmentKind, StageConfig, TransportConfig};
+pub use finding::{Finding, Findings, Severity};
+pub use load::{Loaded, Options, load, load_str};
+pub use lower::Places;
+pub use preset::{PRESETS, Preset};
 pub use schema::{Catalog, Facts, Key, Kind, StageKind, TransportKind, Value, Values};
+pub use source::{Sources, Span};
+pub use transports::{nic_group, nic_groups};

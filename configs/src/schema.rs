@@ -30,10 +30,23 @@ pub enum Kind {
         /// Most.
         max: u64,
     },
+    /// A share of something, `"25%"`. Inclusive bounds, percent.
+    Percent {
+        /// Least.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
     /// `true` or `false`.
     Flag,
     /// Free text.
     Text,
+    /// A path; a relative one starts at the directory of the file that says it. The value is [`Value::Text`].
+    Path,
+    /// `host:port`, `[v6]:port`; the value is [`Value::Text`], always with a port.
+    Address,
+    /// An array of addresses.
+    Addresses,
     /// One of these words.
     Word(&'static [&'static str]),
     /// One of these words, or a size.

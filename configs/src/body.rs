@@ -1,0 +1,111 @@
+//! A table against its keys: every unknown key, wrong type, bad unit, value out of range and missing key of a
+//! table is found in one pass. Deliberately the only reader of tables whose keys are declared.
+
+use std::collections::BTreeMap;
+
+use crate::codes;
+use crate::finding::Finding;
+use crate::schema::{Key, Values};
+use crate::source::Span;
+use crate::suggest;
+use crate::tree::{Node, Table, Tree};
+use crate::value::{self, Scope};
+
+/// What a table is and which keys it knows.
+pub struct Form<'a> {
+    /// What findings call it: `[limits]`, `stage `post``.
+    pub what: String,
+    /// Its keys.
+    pub keys: &'a [Key],
+    /// Keys that the caller reads itself (`type`, `pool`).
+    pub also: &'a [&'a str],
+    /// Keys that come with a later release.
+    pub later: &'a [&'a str],
+    /// Where else a key is at home: `stages of type retry`.
+    pub elsewhere: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl<'a> Form<'a> {
+    /// A table that only has declared keys.
+    pub fn new(what: impl Into<String>, keys: &'a [Key]) -> Self {
+        Self { what: what.into(), keys, also: &[], later: &[], elsewhere: &|_| None }
+    }
+}
+
+/// The typed values of a table, and where those that the file says stand.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    /// Values.
+    pub values: Values,
+    /// Places of values; defaults have none.
+    pub spans: BTreeMap<&'static str, Span>,
+}
+
+impl Body {
+    /// The place of a value, or that of the whole table.
+    pub fn span(&self, key: &str, table: Span) -> Span {
+        self.spans.get(key).copied().unwrap_or(table)
+    }
+}
+
+/// Reads a table that must be one; `at` is what a missing key points to.
+pub fn read_node(node: &Node, at: Span, form: &Form<'_>, scope: &mut Scope<'_>) -> Option<Body> {
+    match &node.value {
+        Tree::Table(table) => Some(read(table, at, form, scope)),
+        other => {
+            let message = format!("{} must be a table, not {}", form.what, other.type_name());
+            let names: Vec<&str> =
+                form.also.iter().copied().chain(form.keys.iter().map(|k| k.name)).collect();
+            let help = format!("write {{ key = value, … }}; keys: {}", suggest::list(&names));
+            scope.report.push(Finding::error(codes::TYPE, node.span, message).help(help));
+            None
+        }
+    }
+}
+
+/// Reads a table.
+pub fn read(table: &Table, at: Span, form: &Form<'_>, scope: &mut Scope<'_>) -> Body {
+    let mut body = Body::default();
+    for entry in &table.entries {
+        let known = form.keys.iter().find(|key| key.name == entry.key);
+        if let Some(key) = known {
+            body.spans.insert(key.name, entry.node.span);
+            if let Some(value) = value::read(key, &entry.node, scope) {
+                body.values.0.insert(key.name, value);
+            }
+        } else if form.later.contains(&entry.key.as_str()) {
+            scope.report.push(later(&format!("`{}` of {}", entry.key, form.what), entry.key_span));
+        } else if !form.also.contains(&entry.key.as_str()) {
+            scope.report.push(unknown(&entry.key, entry.key_span, form));
+        }
+    }
+    for key in form.keys {
+        if body.spans.contains_key(key.name) {
+            continue;
+        }
+        if key.required {
+            scope.report.push(missing(key, at, &form.what));
+        } else if let Some(Ok(value)) = key.default.map(|text| value::default_of(key, text)) {
+            body.values.0.insert(key.name, value);
+        }
+    }
+    body
+}
+
+/// A setting that this release does not know yet, but a later one will.
+pub fn later(what: &str, at: Span) -> Finding {
+    Finding::error(codes::LATER, at, format!("{what} comes with a later release"))
+        .help("take it out for now; nothing else in the file depends on it")
+}
+
+fn unknown(key: &str, at: Span, form: &Form<'_>) -> Finding {
+    let names = form.also.iter().copied().chain(form.keys.iter().map(|k| k.name));
+    Finding::error(codes::KEY_UNKNOWN, at, format!("unknown key `{key}` in {}", form.what))
+        .help(suggest::help(key, "keys", names))
+        .help_if((form.elsewhere)(key))
+}
+
+fn missing(key: &Key, at: Span, what: &str) -> Finding {
+    Finding::error(codes::KEY_MISSING, at, format!("{what} lacks `{}`", key.name))
+        .help(format!("add {} = …: {}", key.name, key.doc))
+}

@@ -1,0 +1,90 @@
+//! `[limits]`: the size of every table of the node. Nothing grows beyond these.
+
+use crate::body::{self, Form};
+use crate::codes;
+use crate::config::Limits;
+use crate::finding::Finding;
+use crate::schema::{Change, Key, Kind, Values};
+use crate::source::Span;
+use crate::tree::{Entry, Table};
+use crate::value::Scope;
+
+const fn count(name: &'static str, max: u64, default: &'static str, doc: &'static str) -> Key {
+    let kind = Kind::Count { min: 1, max };
+    Key { name, kind, default: Some(default), required: false, doc, change: Change::Restart }
+}
+
+/// Keys of `[limits]`.
+pub const KEYS: &[Key] = &[
+    count("requests", 1 << 24, "262144", "Requests accepted and not yet freed."),
+    count("slices", 1 << 24, "65536", "Slices in flight over all requests."),
+    count("batches", 1 << 20, "16384", "Batches not yet freed."),
+    count("regions", 1 << 20, "32768", "Registered regions of memory."),
+    count("peers", 1 << 16, "1024", "Peers known at once."),
+    count("links", 1 << 20, "4096", "Links open at once, over all peers, NICs and lanes."),
+    Key {
+        name: "peer_share",
+        kind: Kind::Percent { min: 1, max: 100 },
+        default: Some("25%"),
+        required: false,
+        doc: "Share of slices and bytes in flight that one peer may use.",
+        change: Change::Live,
+    },
+    Key {
+        name: "bytes_in_flight",
+        kind: Kind::Bytes { min: 4096, max: 1 << 50 },
+        default: Some("256MiB"),
+        required: false,
+        doc: "Bytes in flight over all peers.",
+        change: Change::Live,
+    },
+    Key {
+        name: "deadline",
+        kind: Kind::Time { min_ns: 1_000_000, max_ns: 7 * 86_400_000_000_000 },
+        default: Some("30s"),
+        required: false,
+        doc: "Deadline of a request that names none.",
+        change: Change::Live,
+    },
+];
+
+/// Reads it; without the table all defaults hold. Also the place of `slices`, for rules about it.
+pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> (Limits, Option<Span>) {
+    let form = Form::new("[limits]", KEYS);
+    let empty = Table::default();
+    let table = match entry {
+        Some(entry) => match body::read_node(&entry.node, entry.key_span, &form, scope) {
+            Some(body) => body,
+            None => body::read(&empty, entry.key_span, &form, scope),
+        },
+        None => body::read(&empty, Span::default(), &form, scope),
+    };
+    let limits = typed(&table.values);
+    if let (Some(at), true) = (table.spans.get("batches"), limits.batches > limits.requests) {
+        let message = format!(
+            "`batches` = {} is more than `requests` = {}: a batch has at least one request",
+            limits.batches, limits.requests
+        );
+        scope.report.push(
+            Finding::warning(codes::LIMITS_UNFIT, *at, message)
+                .help(format!("write batches = {} or less", limits.requests)),
+        );
+    }
+    (limits, table.spans.get("slices").copied())
+}
+
+fn typed(values: &Values) -> Limits {
+    // A refused value has no entry; the finding stops the load, so what stands here is never used.
+    let number = |key| values.number(key).unwrap_or(1);
+    Limits {
+        requests: number("requests"),
+        slices: number("slices"),
+        batches: number("batches"),
+        regions: number("regions"),
+        peers: number("peers"),
+        links: number("links"),
+        bytes_in_flight: number("bytes_in_flight"),
+        peer_share_percent: number("peer_share"),
+        deadline: values.time("deadline").unwrap_or_default(),
+    }
+}

@@ -1,0 +1,134 @@
+//! The way in: a path or a text becomes a [`Config`], or every finding there is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::codes;
+use crate::config::Config;
+use crate::document;
+use crate::finding::{Finding, Findings, Report, Severity};
+use crate::lower::{self, Places};
+use crate::preset;
+use crate::schema::Catalog;
+use crate::source::{Layer, Source, SourceId, Sources, Span};
+use crate::tree::{Table, Tree};
+
+/// The schema that this release reads.
+pub const VERSION: i128 = 1;
+
+/// What comes from outside the file. The default is nothing: the file alone.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `--set` arguments, `pools.nic.threads=2`, the last one winning.
+    pub set: Vec<String>,
+    /// The environment: for `${VAR}` and `PIPELINE_NODE__…`.
+    pub env: BTreeMap<String, String>,
+    /// CPUs that this process may use; empty: unknown, and nothing is judged by them.
+    pub cpus: Vec<usize>,
+}
+
+/// A file that can be run.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it says.
+    pub config: Config,
+    /// What somebody should look at; no errors.
+    pub warnings: Findings,
+    /// Where the things of the blueprint stand.
+    pub places: Places,
+}
+
+/// Loads a file.
+///
+/// # Errors
+/// Everything that is wrong with it, sorted by place, with at least one error among it.
+pub fn load(path: &Path, catalog: &Catalog, options: &Options) -> Result<Loaded, Findings> {
+    let name = path.display().to_string();
+    match preset::read_file(path) {
+        Ok(text) => load_from(
+            Source { name, text, layer: Layer::File, dir: preset::directory(path) },
+            catalog,
+            options,
+        ),
+        Err(why) => {
+            let finding = Finding::placeless(codes::UNREADABLE, format!("{name} cannot be read: {why}"));
+            let help = "name a file that can be read, such as -c node.toml";
+            Err(Findings::new(vec![finding.help(help)], Sources::default()))
+        }
+    }
+}
+
+/// Loads a text; relative paths in it start at the working directory.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_str(name: &str, text: &str, catalog: &Catalog, options: &Options) -> Result<Loaded, Findings> {
+    let source = Source { name: name.to_owned(), text: text.to_owned(), layer: Layer::File, dir: None };
+    load_from(source, catalog, options)
+}
+
+fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loaded, Findings> {
+    let mut sources = Sources::default();
+    let mut report = Report::default();
+    let id = sources.add(source);
+    let Some(root) = layers(id, options, &mut sources, &mut report) else {
+        return Err(Findings::new(report.findings, sources));
+    };
+    let (config, places) = lower::lower(&root, catalog, &options.cpus, &sources, &mut report);
+    let failed = report.has_errors();
+    let findings = Findings::new(report.findings, sources);
+    if failed {
+        return Err(findings);
+    }
+    Ok(Loaded { config, warnings: findings, places })
+}
+
+/// Preset, file and overrides as one tree; `None` when one of the texts is not TOML: what could be read of it
+/// would only bring findings that are not so.
+fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut Report) -> Option<Table> {
+    let file = document::parse(sources, id, report);
+    let _ = options;
+    if is_broken(report) {
+        return None;
+    }
+    version(&file, id, report);
+    let mut root = Table::default();
+    if let Some(preset) = preset::source_of(&file, sources, report) {
+        root = document::parse(sources, preset, report);
+        if is_broken(report) {
+            return None;
+        }
+        version(&root, preset, report);
+        if let Some(deep) = root.get("use") {
+            let finding =
+                Finding::error(codes::PRESET_DEPTH, deep.key_span, "a preset cannot use another preset");
+            report.push(finding.help("copy what it needs into this file: presets are one deep"));
+        }
+    } else if file.get("use").is_some() {
+        return None;
+    }
+    preset::merge(&mut root, file, report);
+    Some(root)
+}
+
+fn is_broken(report: &Report) -> bool {
+    report.findings.iter().any(|f| f.severity == Severity::Error && f.code == codes::SYNTAX)
+}
+
+fn version(root: &Table, id: SourceId, report: &mut Report) {
+    let Some(said) = root.get("version") else {
+        let finding = Finding::error(
+            codes::VERSION,
+            Span { source: id, start: 0, end: 0 },
+            "the file has no `version`",
+        );
+        report.push(finding.help("write version = 1 as its first line"));
+        return;
+    };
+    let message = match said.node.value {
+        Tree::Integer(VERSION) => return,
+        Tree::Integer(number) => format!("this release does not know version {number}"),
+        ref other => format!("`version` must be an integer, not {}", other.type_name()),
+    };
+    report.push(Finding::error(codes::VERSION, said.node.span, message).help("write version = 1"));
+}

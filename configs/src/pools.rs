@@ -1,0 +1,120 @@
+//! `[pools.NAME]`: threads, what they are pinned to, and how they wait.
+
+use pipeline_graph::blueprint::Wait;
+use pipeline_graph::{PoolDecl, PoolKind};
+
+use crate::body::{self, Form};
+use crate::codes;
+use crate::cpu_list;
+use crate::finding::Finding;
+use crate::names;
+use crate::schema::{Change, Key, Kind};
+use crate::source::Span;
+use crate::tree::{Entry, Table, Tree};
+use crate::value::Scope;
+use crate::wait;
+
+/// Keys of a pool. `wait` is read apart: it is a word or a table.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "kind",
+        kind: Kind::Word(&["resident", "caller", "stealing"]),
+        default: Some("resident"),
+        required: false,
+        doc: "Whose threads: `resident` are the engine's own, named and pinned on request.",
+        change: Change::Restart,
+    },
+    Key {
+        name: "threads",
+        kind: Kind::Count { min: 1, max: 1024 },
+        default: None,
+        required: false,
+        doc: "Threads (of each group, with `per`); without it one, or one for each CPU that `cores` lists.",
+        change: Change::Restart,
+    },
+    Key {
+        name: "per",
+        kind: Kind::Word(&["nic", "numa"]),
+        default: None,
+        required: false,
+        doc: "One group of threads for each NIC of each transport.",
+        change: Change::Restart,
+    },
+    Key {
+        name: "cores",
+        kind: Kind::Text,
+        default: None,
+        required: false,
+        doc: "CPUs to pin the threads to, round robin: `all` (that this process may use) or a list such as `0-3,8`. Without it threads are not pinned.",
+        change: Change::Restart,
+    },
+];
+
+/// Names that threads of the engine already have.
+const RESERVED: &[&str] = &["control", "resolver"];
+
+/// A pool as read.
+pub struct ReadPool {
+    /// What the engine gets.
+    pub decl: PoolDecl,
+    /// Where its name stands.
+    pub name_span: Span,
+    /// Where its CPUs are listed.
+    pub cores_span: Option<Span>,
+}
+
+/// Reads all of them, in the order of the file. `groups` are those of a `per = "nic"` pool, `allowed` the CPUs
+/// that this process may use.
+pub fn read(root: &Table, groups: &[String], allowed: &[usize], scope: &mut Scope<'_>) -> Vec<ReadPool> {
+    let Some(entry) = root.get("pools") else {
+        let finding = Finding::placeless(codes::KEY_MISSING, "the file declares no pools");
+        scope.report.push(finding.help("add [pools.main] with threads = 1, or use = \"tcp\" at the top"));
+        return Vec::new();
+    };
+    let Tree::Table(table) = &entry.node.value else {
+        let message = format!("[pools] must be a table, not {}", entry.node.value.type_name());
+        let finding = Finding::error(codes::TYPE, entry.node.span, message);
+        scope.report.push(finding.help("write pools.NAME = { threads = 1 }"));
+        return Vec::new();
+    };
+    table.entries.iter().map(|pool| one(pool, groups, allowed, scope)).collect()
+}
+
+/// A pool that cannot be read still stands for its name, so that its stages are not called homeless.
+fn one(entry: &Entry, groups: &[String], allowed: &[usize], scope: &mut Scope<'_>) -> ReadPool {
+    names::check("pool", &entry.key, entry.key_span, scope.report);
+    if RESERVED.contains(&entry.key.as_str()) {
+        let message = format!("`{}` is reserved: the engine has threads of that name", entry.key);
+        let finding = Finding::error(codes::NAME, entry.key_span, message);
+        scope.report.push(finding.help("give the pool another name"));
+    }
+    let form = Form { also: &["wait"], ..Form::new(format!("pool `{}`", entry.key), KEYS) };
+    let body = body::read_node(&entry.node, entry.key_span, &form, scope).unwrap_or_default();
+    let said = |key: &str| body.values.text(key);
+    for (key, word) in [("kind", "caller"), ("kind", "stealing"), ("per", "numa")] {
+        if said(key) == Some(word) {
+            let finding = body::later(&format!("{key} = \"{word}\""), body.span(key, entry.key_span));
+            scope.report.push(finding);
+        }
+    }
+    let cores_span = body.spans.get("cores").copied();
+    let cpus = match (said("cores"), cores_span) {
+        (Some("all"), _) => allowed.to_vec(),
+        (Some(list), Some(at)) => cpu_list::read(list, at, scope.report),
+        _ => Vec::new(),
+    };
+    let listed = if said("cores") == Some("all") { allowed.len() } else { cpus.len() };
+    let threads = body.values.number("threads").map_or(listed.max(1), |n| usize::try_from(n).unwrap_or(1));
+    let wait = match entry.node.as_table().and_then(|table| table.get("wait")) {
+        Some(said) => wait::read(&entry.key, &said.node, scope),
+        None => wait::ADAPTIVE,
+    };
+    let groups = if said("per") == Some("nic") { groups.to_vec() } else { Vec::new() };
+    let decl = PoolDecl { name: entry.key.clone(), kind: PoolKind::Resident, threads, groups, wait, cpus };
+    ReadPool { decl, name_span: entry.key_span, cores_span }
+}
+
+/// Whether workers of this wait never sleep.
+pub fn never_sleeps(wait: &Wait) -> bool {
+    wait.park_ns == 0
+}

@@ -1,0 +1,159 @@
+//! Presets: whole files that a file says less than. `use = "tcp"` names a built-in one, `use = "./base.toml"` a
+//! file beside the one that says it. One deep: a preset is read, not followed.
+
+use std::path::{Path, PathBuf};
+
+use crate::codes;
+use crate::finding::{Finding, Report};
+use crate::source::{Layer, Source, SourceId, Sources};
+use crate::suggest;
+use crate::tree::{Entry, Table, Tree};
+
+/// A built-in preset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// The word after `use =`.
+    pub name: &'static str,
+    /// Its whole text.
+    pub text: &'static str,
+}
+
+/// The built-in presets.
+pub const PRESETS: &[Preset] = &[Preset { name: "tcp", text: include_str!("../pipelines/tcp.toml") }];
+
+/// The text of the preset that a file uses, added to the sources; `None` if it uses none, or after a finding.
+pub fn source_of(root: &Table, sources: &mut Sources, report: &mut Report) -> Option<SourceId> {
+    let said = root.get("use")?;
+    let Some(name) = said.node.as_text() else {
+        let message = format!("`use` must be a string, not {}", said.node.value.type_name());
+        report.push(Finding::error(codes::TYPE, said.node.span, message).help(builtin_help("")));
+        return None;
+    };
+    if let Some(preset) = PRESETS.iter().find(|p| p.name == name) {
+        let name = format!("<preset {}>", preset.name);
+        let layer = Layer::Preset;
+        return Some(sources.add(Source { name, text: preset.text.to_owned(), layer, dir: None }));
+    }
+    if !name.contains('/') && !name.ends_with(".toml") {
+        let finding = Finding::error(codes::PRESET, said.node.span, format!("there is no preset `{name}`"));
+        report.push(finding.help(builtin_help(name)).help("a path ends in .toml: use = \"./base.toml\""));
+        return None;
+    }
+    let path = sources.resolve(said.node.span, name);
+    match read_file(&path) {
+        Ok(text) => {
+            let dir = directory(&path);
+            let name = path.display().to_string();
+            Some(sources.add(Source { name, text, layer: Layer::Preset, dir }))
+        }
+        Err(why) => {
+            let message = format!("the preset {} cannot be read: {why}", path.display());
+            let finding = Finding::error(codes::PRESET, said.node.span, message);
+            report
+                .push(finding.help("a relative path starts at the file that says it").help(builtin_help("")));
+            None
+        }
+    }
+}
+
+fn builtin_help(said: &str) -> String {
+    suggest::help(said, "presets", PRESETS.iter().map(|p| p.name))
+}
+
+/// The directory where relative paths of a file start.
+pub fn directory(path: &Path) -> Option<PathBuf> {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf)
+}
+
+/// Reads a text file that is small enough to be a configuration; the reason as words otherwise.
+pub fn read_file(path: &Path) -> Result<String, String> {
+    use std::io::Read as _;
+    let limit = crate::document::MAX_BYTES;
+    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    if file.metadata().map_err(|e| e.to_string())?.is_dir() {
+        return Err(String::from("it is a directory"));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("it is larger than {}", crate::units::show_bytes(limit)));
+    }
+    String::from_utf8(bytes).map_err(|e| format!("it is not UTF-8 (byte {})", e.utf8_error().valid_up_to()))
+}
+
+/// Tables of things with names, where `= false` takes a thing of the preset away.
+const NAMED: &[&str] = &["stages", "pools", "transports", "segments", "peers"];
+
+/// Lays `over` on `base`: tables merge, everything else is replaced, `false` removes. A table whose `type` or
+/// `kind` changes is replaced whole, because its keys are another type's. Edges are only gathered: which one
+/// wins is decided port by port in [`crate::wiring`].
+pub fn merge(base: &mut Table, over: Table, report: &mut Report) {
+    for entry in over.entries {
+        match (entry.key.as_str(), base.get_mut(&entry.key)) {
+            ("edges", Some(Entry { node, .. })) => match (&mut node.value, entry.node.value) {
+                (Tree::Table(below), Tree::Table(above)) => below.entries.extend(above.entries),
+                (below, above) => {
+                    *below = above;
+                    node.span = entry.node.span;
+                }
+            },
+            (_, Some(_)) => lay(base, entry, 0, report),
+            (name, None) => {
+                let named = NAMED.contains(&name);
+                let mut entry = entry;
+                if let (Tree::Table(table), true) = (&mut entry.node.value, named) {
+                    table.entries.retain(|inner| !removes_nothing(inner, &[], report));
+                }
+                base.entries.push(entry);
+            }
+        }
+    }
+}
+
+fn lay(base: &mut Table, over: Entry, depth: usize, report: &mut Report) {
+    let Some(below) = base.get_mut(&over.key) else {
+        base.entries.push(over);
+        return;
+    };
+    let removes = matches!(over.node.value, Tree::Flag(false)) && !matches!(below.node.value, Tree::Flag(_));
+    if removes && depth > 0 {
+        base.entries.retain(|e| e.key != over.key);
+        return;
+    }
+    below.key_span = over.key_span;
+    match (&mut below.node.value, over.node.value) {
+        (Tree::Table(inner), Tree::Table(above)) if !changes_type(inner, &above) => {
+            below.node.span = over.node.span;
+            let named = depth == 0 && NAMED.contains(&over.key.as_str());
+            for entry in above.entries {
+                let names: Vec<&str> = inner.entries.iter().map(|e| e.key.as_str()).collect();
+                if !(named && !names.contains(&entry.key.as_str()) && removes_nothing(&entry, &names, report))
+                {
+                    lay(inner, entry, depth + 1, report);
+                }
+            }
+        }
+        (value, above) => {
+            *value = above;
+            below.node.span = over.node.span;
+        }
+    }
+}
+
+fn changes_type(below: &Table, above: &Table) -> bool {
+    ["type", "kind"].iter().any(|key| {
+        let word = |table: &Table| table.get(key).and_then(|e| e.node.as_text().map(str::to_owned));
+        matches!((word(below), word(above)), (Some(b), Some(a)) if a != b)
+    })
+}
+
+fn removes_nothing(entry: &Entry, names: &[&str], report: &mut Report) -> bool {
+    if !matches!(entry.node.value, Tree::Flag(false)) {
+        return false;
+    }
+    let message = format!("`{} = false` removes nothing: the preset has no `{0}`", entry.key);
+    let help = suggest::nearest(&entry.key, names.iter().copied());
+    let help = help.map_or("take the line out".to_owned(), |name| format!("did you mean `{name}`?"));
+    report.push(Finding::error(codes::REMOVES_NOTHING, entry.key_span, message).help(help));
+    true
+}

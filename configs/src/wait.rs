@@ -1,0 +1,78 @@
+//! `wait` of a pool: a word, or a table of the three thresholds.
+
+use pipeline_graph::blueprint::Wait;
+
+use crate::body::{self, Form};
+use crate::codes;
+use crate::finding::Finding;
+use crate::schema::{Change, Key, Kind, Values};
+use crate::suggest;
+use crate::tree::{Node, Tree};
+use crate::value::Scope;
+
+/// `wait = "adaptive"`, and a pool that says nothing.
+pub const ADAPTIVE: Wait = Wait { spin_ns: 20_000, yield_ns: 50_000, park_ns: 1_000_000_000, adaptive: true };
+
+const WORDS: &[(&str, Wait)] = &[
+    ("spin", Wait { spin_ns: u64::MAX, yield_ns: 0, park_ns: 0, adaptive: false }),
+    ("yield", Wait { spin_ns: 0, yield_ns: u64::MAX, park_ns: 0, adaptive: false }),
+    ("park", Wait { spin_ns: 0, yield_ns: 0, park_ns: 1_000_000_000, adaptive: false }),
+    ("adaptive", ADAPTIVE),
+];
+
+const fn time(name: &'static str, default: &'static str, max_ns: u64, doc: &'static str) -> Key {
+    let kind = Kind::Time { min_ns: 0, max_ns };
+    Key { name, kind, default: Some(default), required: false, doc, change: Change::Live }
+}
+
+/// Keys of the table form.
+pub const KEYS: &[Key] = &[
+    time("spin", "0s", 3_600_000_000_000, "Spin this long with `pause` before anything else."),
+    time("yield", "0s", 3_600_000_000_000, "Then give the CPU away between looks for this long."),
+    time("park", "1s", 3_600_000_000_000, "Then sleep, at most this long at a time; 0s: never sleep."),
+    Key {
+        name: "adaptive",
+        kind: Kind::Flag,
+        default: Some("false"),
+        required: false,
+        doc: "Whether the thresholds move with the load, within the three bounds.",
+        change: Change::Live,
+    },
+];
+
+/// Reads it; what cannot be read counts as adaptive, with a finding.
+pub fn read(pool: &str, node: &Node, scope: &mut Scope<'_>) -> Wait {
+    let names = || WORDS.iter().map(|(name, _)| *name);
+    match &node.value {
+        Tree::Text(word) => {
+            if let Some((_, wait)) = WORDS.iter().find(|(name, _)| name == word) {
+                return *wait;
+            }
+            let finding = Finding::error(codes::WAIT, node.span, format!("`wait` cannot be \"{word}\""));
+            let table = "or a table: { spin = \"20us\", yield = \"50us\", park = \"1s\" }";
+            scope.report.push(finding.help(suggest::help(word, "words", names())).help(table));
+            ADAPTIVE
+        }
+        Tree::Table(table) => {
+            let form = Form::new(format!("`wait` of pool `{pool}`"), KEYS);
+            typed(&body::read(table, node.span, &form, scope).values)
+        }
+        other => {
+            let message = format!("`wait` must be a word or a table, not {}", other.type_name());
+            let words: Vec<&str> = names().collect();
+            let finding = Finding::error(codes::WAIT, node.span, message);
+            scope.report.push(finding.help(format!("words: {}", suggest::list(&words))));
+            ADAPTIVE
+        }
+    }
+}
+
+fn typed(values: &Values) -> Wait {
+    let nanos = |key| values.time(key).map_or(0, |t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
+    Wait {
+        spin_ns: nanos("spin"),
+        yield_ns: nanos("yield"),
+        park_ns: nanos("park"),
+        adaptive: values.flag("adaptive"),
+    }
+}
