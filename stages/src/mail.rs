@@ -2,11 +2,13 @@
 //! control what it saw. Deliberately bounded on both ways, and never blocking for the data path.
 
 use std::collections::HashMap;
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use pipeline_graph::Waker;
 use pipeline_transports::{LinkEnd, LinkId};
+
+use crate::peer::LinkLife;
 
 /// Which half of a transport a seat drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +27,12 @@ pub type SeatId = (Half, u16, u16, u16);
 /// What control tells a seat.
 pub enum Mail {
     /// Take over this end.
-    Adopt(LinkEnd),
+    Adopt {
+        /// The end.
+        end: LinkEnd,
+        /// What the threads share about the link: the one that is in its [`crate::peer::LinkRef`].
+        life: Arc<LinkLife>,
+    },
     /// Kill this link: its session ended.
     Abort(LinkId),
 }

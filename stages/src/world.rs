@@ -7,8 +7,10 @@ use pipeline_graph::Waker;
 use pipeline_transports::{Regions, Transport};
 
 use crate::files::Desk;
+use crate::ledger::Ledger;
 use crate::mail::{Event, PostOffice};
 use crate::peers::Peers;
+use crate::seats::Seats;
 use crate::segments::SegmentTable;
 
 /// A declared transport.
@@ -37,10 +39,25 @@ pub struct World {
     pub transports: Vec<TransportEntry>,
     /// Known peers.
     pub peers: Peers,
+    /// Requests, slices, batches, windows.
+    pub ledger: Arc<Ledger>,
     /// Boxes of the seats.
     pub mail: PostOffice,
+    /// Which worker drives which half.
+    pub seats: Seats,
     /// To control; bounded. A full channel is retried at the stage's next poll.
     pub events: crossbeam_channel::Sender<Event>,
     /// Rings control after an event was sent.
     pub control: OnceLock<Waker>,
+}
+
+impl World {
+    /// Tells control something; `false` when its channel is full and the teller must come again.
+    pub(crate) fn tell(&self, event: Event) -> bool {
+        let told = self.events.try_send(event).is_ok();
+        if told && let Some(control) = self.control.get() {
+            control.wake();
+        }
+        told
+    }
 }

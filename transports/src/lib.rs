@@ -20,4 +20,4 @@ pub use error::Error;
 pub use link::{Arming, Halves, Link, LinkEnd, LinkId, Post, Reap, Serve, Waker, Wakes};
 pub use memory::{Access, Memory, Region, RegionId, Regions};
 pub use transport::{Incoming, NicId, Offer, PairId, Path, Transport};
-pub use wr::{Completion, Completions, Op, Outcome, WorkRequest, WrId};
+pub use wr::{Completion, Completions, Op, Outcome, Refusal, Span, WorkRequest, WrId};

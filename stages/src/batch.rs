@@ -1,0 +1,113 @@
+//! A batch in the caller's hands: poll it, wait for it, cancel it, ask what became of each request.
+//! Deliberately no lock and no allocation: it is an index into the ledger.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ledger::{NIL, Summary};
+use crate::reason::{Failure, Reason};
+use crate::world::World;
+
+/// Handle of an accepted batch. Shareable between threads.
+///
+/// Its slots are freed when it is dropped; if it is dropped before its end, its transfers go on (cancel it
+/// first if they should not) and whoever ends the last one frees them.
+pub struct Batch {
+    world: Arc<World>,
+    index: u32,
+    len: u32,
+}
+
+/// What became of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It has not ended.
+    Pending,
+    /// All of its bytes are applied at their destination.
+    Done,
+    /// It ended otherwise. Some of its bytes may have been moved.
+    Failed(Failure),
+}
+
+impl Batch {
+    pub(crate) fn new(world: Arc<World>, index: u32, len: u32) -> Self {
+        Self { world, index, len }
+    }
+
+    /// How many requests it has.
+    #[allow(clippy::len_without_is_empty, reason = "an empty batch is refused")]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether it is done, and then what it came to: one load.
+    pub fn poll(&self) -> Option<Summary> {
+        self.world.ledger.batches.summary(self.index)
+    }
+
+    /// Sleeps until it is done; `None` when `timeout` passed first. Costs no CPU while it waits (with
+    /// `via = ["status"]` alone nobody wakes it, and it looks 5 000 times a second).
+    pub fn wait(&self, timeout: Duration) -> Option<Summary> {
+        let ledger = &self.world.ledger;
+        ledger.batches.wait(self.index, timeout, ledger.is_told())
+    }
+
+    /// Asks its slices to end; the batch is done when the last of them has. What a transport has begun is
+    /// waited for or aborted: when the batch is done, nothing touches its buffers any more.
+    pub fn cancel(&self) {
+        self.world.ledger.cancel(self.index);
+    }
+
+    /// What became of each request, in the order of submission.
+    pub fn results(&self) -> impl Iterator<Item = Status> + '_ {
+        let ledger = &self.world.ledger;
+        let (mut at, _, _) = ledger.batches.chain(self.index);
+        (0..self.len).map(move |_| {
+            let request = at;
+            debug_assert_ne!(request, NIL, "the chain of a batch is as long as the batch");
+            at = ledger.request(request).chain.load(std::sync::atomic::Ordering::Relaxed);
+            self.status(request)
+        })
+    }
+
+    fn status(&self, request: u32) -> Status {
+        let ledger = &self.world.ledger;
+        let (ended, code, _) = ledger.request(request).result();
+        if !ended {
+            return Status::Pending;
+        }
+        let cover = ledger.cover_of(request);
+        match code.reason(cover.len(), ledger.window.bytes_limit()) {
+            None => Status::Done,
+            Some(reason) => Status::Failed(self.failure(reason, cover.peer(), code.stage())),
+        }
+    }
+
+    fn failure(&self, reason: Reason, peer: crate::peer::PeerId, stage: u16) -> Failure {
+        let peer = self.world.peers.get(peer).map_or_else(|| Arc::from("unknown"), |p| p.label.clone());
+        Failure { reason, peer, stage: self.world.ledger.stage_name(stage) }
+    }
+
+    /// Frees its slots now.
+    ///
+    /// # Errors
+    /// Gives the handle back while the batch is not done: wait for it, or cancel it and wait.
+    pub fn free(self) -> Result<(), Self> {
+        if self.poll().is_some() { Ok(()) } else { Err(self) }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("len", &self.len).field("summary", &self.poll()).finish()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if self.world.ledger.batches.detach(self.index) {
+            self.world.ledger.free_batch(self.index);
+        }
+    }
+}

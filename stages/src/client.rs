@@ -1,0 +1,300 @@
+//! The front door: takes a batch whole or not at all, and tells why.
+//! Deliberately linear and without system calls: a few dozen nanoseconds a request, on the caller's thread.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use pipeline_graph::Nanos;
+use pipeline_transports::{Error, RegionId, Span, clock};
+use rustix::thread::{Timespec, futex};
+
+use crate::batch::Batch;
+use crate::key::Key;
+use crate::ledger::{Birth, NIL, Phase};
+use crate::peer::{PeerId, PeerView};
+use crate::reason::{Code, Reason, SUBMIT_STAGE};
+use crate::request::{Options, Request};
+use crate::world::World;
+
+/// Why nothing was submitted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// A table or the first edge is full.
+    #[error("busy: no room in {what}; free finished batches or submit again later (`submit_wait` waits)")]
+    Busy {
+        /// What is full: a key under `[limits]`, or the edge from `submit`.
+        what: &'static str,
+    },
+    /// It could never fit.
+    #[error(
+        "too large: {asked} requests in one batch, `limits.requests` is {limit}; split it or raise the limit"
+    )]
+    TooLarge {
+        /// Requests in the batch.
+        asked: u64,
+        /// `limits.requests`.
+        limit: u64,
+    },
+    /// No requests.
+    #[error("a batch without requests; submit at least one")]
+    Empty,
+    /// A request makes no sense, whatever the memory. Nothing was submitted.
+    #[error("bad argument: request {index}: {what}; correct it and submit again")]
+    BadRequest {
+        /// Which.
+        index: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The engine drains or has stopped.
+    #[error("the engine takes no more work: it drains or has stopped; start it again")]
+    Stopped,
+}
+
+/// The way into the graph. Implemented for the engine's inlet; a test may have its own.
+pub trait Inlet: Send + Sync {
+    /// Workers of the first stage.
+    fn workers(&self) -> usize;
+    /// The worker that an item goes to.
+    fn worker_of(&self, key: Key) -> usize;
+    /// Pushes all or none, one entry an item.
+    ///
+    /// # Errors
+    /// [`SubmitError::Busy`] or [`SubmitError::Stopped`].
+    fn push_all(&self, keys: &[Key]) -> Result<(), SubmitError>;
+}
+
+/// Submits batches. Any thread; share it by `Arc` or clone it.
+#[derive(Clone)]
+pub struct Client {
+    world: Arc<World>,
+    inlet: Arc<dyn Inlet>,
+    deadline: Duration,
+}
+
+/// Chains are built on the stack up to this many workers of the first stage.
+const WORKERS: usize = 64;
+
+/// Requests of one destination worker, linked through their cover slices.
+#[derive(Clone, Copy)]
+struct Chain {
+    first: u32,
+    last: u32,
+}
+
+const NO_CHAIN: Chain = Chain { first: NIL, last: NIL };
+
+impl Client {
+    /// `deadline` is that of requests that name none.
+    pub fn new(world: Arc<World>, inlet: Arc<dyn Inlet>, deadline: Duration) -> Self {
+        Self { world, inlet, deadline }
+    }
+
+    /// Submits a batch: all of it, or nothing.
+    ///
+    /// A request whose *memory* is wrong (region not registered, range past its end, access denied, peer
+    /// restarted or gone) does not keep the others from being carried out: the batch is accepted, that
+    /// request has failed at once, and the batch's summary and results say so.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]; nothing was submitted then.
+    pub fn submit(&self, requests: &[Request], options: Options) -> Result<Batch, SubmitError> {
+        let ledger = &self.world.ledger;
+        let (asked, limit) = (requests.len() as u64, u64::from(ledger.requests_limit()));
+        if asked > limit {
+            return Err(SubmitError::TooLarge { asked, limit });
+        }
+        let len = requests.len() as u32;
+        if len == 0 {
+            return Err(SubmitError::Empty);
+        }
+        let nonsense = requests.iter().enumerate().find_map(|(i, r)| Some((i, r.nonsense()?)));
+        if let Some((index, what)) = nonsense {
+            return Err(SubmitError::BadRequest { index, what });
+        }
+        let batch = ledger.batches.take().ok_or(SubmitError::Busy { what: "limits.batches" })?;
+        if !ledger.reserve_requests(len) {
+            ledger.batches.give(batch);
+            return Err(SubmitError::Busy { what: "limits.requests" });
+        }
+        let deadline =
+            u64::try_from(options.deadline.unwrap_or(self.deadline).as_nanos()).unwrap_or(u64::MAX);
+        self.enter(requests, batch, clock::now().saturating_add(deadline))?;
+        Ok(Batch::new(self.world.clone(), batch, len))
+    }
+
+    /// As [`Self::submit`], but waits up to `timeout` while it is busy. Not on a thread of the engine.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn submit_wait(
+        &self,
+        requests: &[Request],
+        options: Options,
+        timeout: Duration,
+    ) -> Result<Batch, SubmitError> {
+        let by = clock::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        let freed = self.world.ledger.freed();
+        loop {
+            let seen = freed.load(Relaxed);
+            match self.submit(requests, options) {
+                Err(SubmitError::Busy { .. }) if clock::now() < by => {}
+                end => return end,
+            }
+            // A freed batch wakes; room on the first edge does not, hence a bound to each nap.
+            let nap = clock::until(by).min(Duration::from_millis(1));
+            let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) as _ };
+            let _ = futex::wait(freed, futex::Flags::PRIVATE, seen, Some(&nap));
+        }
+    }
+
+    /// Fills the tables, and pushes.
+    fn enter(&self, requests: &[Request], batch: u32, deadline: Nanos) -> Result<(), SubmitError> {
+        let mut on_stack = [NO_CHAIN; WORKERS];
+        let mut on_heap = Vec::new();
+        let workers = self.inlet.workers().max(1);
+        let chains = if workers <= WORKERS {
+            &mut on_stack[..workers]
+        } else {
+            on_heap.resize(workers, NO_CHAIN);
+            &mut on_heap[..]
+        };
+        let mut entry =
+            Entry { client: self, batch, deadline, chains, view: None, all: NO_CHAIN, refused: 0, len: 0 };
+        for chunk in requests.chunks(64) {
+            let mut slots = [NIL; 64];
+            self.world.ledger.take_requests(&mut slots[..chunk.len()]);
+            for (request, slot) in chunk.iter().zip(slots) {
+                entry.add(request, slot);
+            }
+        }
+        entry.push()
+    }
+}
+
+/// A submission on its way in.
+struct Entry<'a> {
+    client: &'a Client,
+    batch: u32,
+    deadline: Nanos,
+    chains: &'a mut [Chain],
+    /// The last peer looked at: most batches go to one.
+    view: Option<(PeerId, Arc<PeerView>)>,
+    all: Chain,
+    refused: u32,
+    len: u32,
+}
+
+impl Entry<'_> {
+    fn add(&mut self, request: &Request, index: u32) {
+        let ledger = &*self.client.world.ledger;
+        let (slot, cover) = (ledger.request(index), ledger.cover_of(index));
+        slot.open(request.remote.segment, request.remote.incarnation);
+        cover.bear(&Birth {
+            request: index,
+            batch: self.batch,
+            peer: request.remote.peer,
+            op: request.op,
+            local: Span { region: request.local, offset: request.local_offset, key: 0 },
+            remote: Span { region: RegionId(0), offset: request.remote.offset, key: 0 },
+            len: request.len,
+            deadline: self.deadline,
+            transport: None,
+        });
+        let position = ledger.position(Key::cover(index, cover.generation()));
+        self.len += 1;
+        match self.all.last {
+            NIL => self.all.first = index,
+            last => ledger.request(last).chain.store(index, Relaxed),
+        }
+        self.all.last = index;
+        if let Err(reason) = self.admit(request) {
+            cover.step_on(cover.generation(), Phase::Live, Phase::Free);
+            slot.refuse(Code::new(reason, SUBMIT_STAGE));
+            self.refused += 1;
+            return;
+        }
+        let worker = self.client.inlet.worker_of(ledger.key_at(position)).min(self.chains.len() - 1);
+        let chain = &mut self.chains[worker];
+        match chain.last {
+            NIL => chain.first = position,
+            last => ledger.at(last).next.store(position, Relaxed),
+        }
+        chain.last = position;
+    }
+
+    /// Judges a request's memory, and pins it.
+    fn admit(&mut self, request: &Request) -> Result<(), Reason> {
+        self.judge_remote(request)?;
+        let regions = &self.client.world.regions;
+        regions.pin(request.local).map_err(|_| Reason::NotRegistered)?;
+        match regions.local(request.local, request.local_offset, request.len) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                regions.unpin(request.local);
+                Err(match error {
+                    Error::NotRegistered(_) => Reason::NotRegistered,
+                    _ => Reason::LocalBounds,
+                })
+            }
+        }
+    }
+
+    fn judge_remote(&mut self, request: &Request) -> Result<(), Reason> {
+        let remote = &request.remote;
+        if self.view.as_ref().is_none_or(|(peer, _)| *peer != remote.peer) {
+            let peer = self.client.world.peers.get(remote.peer).ok_or(Reason::PeerGone)?;
+            self.view = Some((remote.peer, peer.view.load_full()));
+        }
+        let Some((_, view)) = &self.view else { return Err(Reason::PeerGone) };
+        if view.incarnation != remote.incarnation {
+            return Err(Reason::StalePeer);
+        }
+        let segment = view.segments.get(remote.segment as usize).ok_or(Reason::UnknownSegment)?;
+        // `nonsense` has ruled out that this wraps.
+        if remote.offset + request.len > segment.len {
+            return Err(Reason::RemoteBounds);
+        }
+        let first = segment.region_at(remote.offset).ok_or(Reason::UnknownSegment)?;
+        if first.access.allows(request.op) { Ok(()) } else { Err(Reason::Denied) }
+    }
+
+    fn push(self) -> Result<(), SubmitError> {
+        let ledger = &*self.client.world.ledger;
+        ledger.batches.open(self.batch, self.len, self.all.first, self.all.last, self.refused);
+        let mut on_stack = [Key::default(); WORKERS];
+        let mut on_heap = Vec::new();
+        let heads = if self.chains.len() <= WORKERS {
+            &mut on_stack[..]
+        } else {
+            on_heap.resize(self.chains.len(), Key::default());
+            &mut on_heap[..]
+        };
+        let mut n = 0;
+        for chain in self.chains.iter().filter(|c| c.first != NIL) {
+            heads[n] = ledger.key_at(chain.first);
+            n += 1;
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        self.client.inlet.push_all(&heads[..n]).inspect_err(|_| self.roll_back())
+    }
+
+    /// Nothing has been pushed: everything goes back.
+    fn roll_back(&self) {
+        let ledger = &*self.client.world.ledger;
+        for chain in self.chains.iter() {
+            let mut at = chain.first;
+            while at != NIL {
+                let cover = ledger.at(at);
+                self.client.world.regions.unpin(cover.local().region);
+                cover.step_on(cover.generation(), Phase::Live, Phase::Free);
+                at = cover.next.load(Relaxed);
+            }
+        }
+        ledger.free_batch(self.batch);
+    }
+}

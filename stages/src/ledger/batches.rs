@@ -1,0 +1,225 @@
+//! Batches: how many requests are left, whether somebody waits, and the one moment at which a batch is done.
+//! Deliberately no lock: one word holds everything a waiter, an owner and the last slice race about.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+use pipeline_transports::clock;
+use rustix::thread::{Timespec, futex};
+
+use crate::ledger::free::FreeList;
+use crate::ledger::slot::NIL;
+
+/// All requests ended.
+const DONE: u32 = 1;
+/// Somebody sleeps on the word.
+const WAITED: u32 = 2;
+/// The handle was dropped before the end: who ends it frees it.
+const DETACHED: u32 = 4;
+/// Its requests shall end.
+const CANCELLED: u32 = 8;
+
+/// How often a waiter looks when nobody will wake it (`via` without `"event"`).
+const UNTOLD: Duration = Duration::from_micros(200);
+
+/// One batch.
+pub(crate) struct BatchSlot {
+    /// The futex word.
+    word: AtomicU32,
+    /// Requests not ended.
+    left: AtomicU32,
+    /// Requests.
+    len: AtomicU32,
+    /// First request of the chain; on the free list the next free batch is in `next`.
+    first: AtomicU32,
+    last: AtomicU32,
+    failed: AtomicU32,
+    bytes: AtomicU64,
+    next: AtomicU32,
+}
+
+/// The table of batches.
+pub(crate) struct Batches {
+    slots: Box<[BatchSlot]>,
+    free: FreeList,
+}
+
+/// What a batch came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Requests.
+    pub requests: u32,
+    /// Requests that did not end well.
+    pub failed: u32,
+    /// Bytes applied at their destinations, as confirmed by the transports.
+    pub bytes: u64,
+}
+
+impl Summary {
+    /// Whether every request was done.
+    pub fn is_done(&self) -> bool {
+        self.failed == 0
+    }
+}
+
+impl Batches {
+    pub(crate) fn new(limit: u32) -> Self {
+        let slot = |_| BatchSlot {
+            word: AtomicU32::new(DONE),
+            left: AtomicU32::new(0),
+            len: AtomicU32::new(0),
+            first: AtomicU32::new(NIL),
+            last: AtomicU32::new(NIL),
+            failed: AtomicU32::new(0),
+            bytes: AtomicU64::new(0),
+            next: AtomicU32::new(NIL),
+        };
+        let slots: Box<[_]> = (0..limit).map(slot).collect();
+        let free = FreeList::full(limit, |i| &slots[i as usize].next);
+        Self { slots, free }
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub(crate) fn free_len(&self) -> u32 {
+        self.free.len()
+    }
+
+    /// A free batch, if there is one.
+    pub(crate) fn take(&self) -> Option<u32> {
+        if self.free.reserve(1, 1) == 0 {
+            return None;
+        }
+        let mut got = [NIL];
+        self.free.take(&mut got, |i| &self.slots[i as usize].next);
+        Some(got[0])
+    }
+
+    pub(crate) fn give(&self, batch: u32) {
+        self.free.give(batch, batch, 1, |i| &self.slots[i as usize].next);
+    }
+
+    /// Starts a batch of `len` requests, chained from `first` to `last`, of which `failed` have ended.
+    pub(crate) fn open(&self, batch: u32, len: u32, first: u32, last: u32, failed: u32) {
+        let slot = &self.slots[batch as usize];
+        slot.left.store(len - failed, Relaxed);
+        slot.len.store(len, Relaxed);
+        slot.first.store(first, Relaxed);
+        slot.last.store(last, Relaxed);
+        slot.failed.store(failed, Relaxed);
+        slot.bytes.store(0, Relaxed);
+        slot.word.store(if len == failed { DONE } else { 0 }, Release);
+    }
+
+    /// First and last request, and how many.
+    pub(crate) fn chain(&self, batch: u32) -> (u32, u32, u32) {
+        let slot = &self.slots[batch as usize];
+        (slot.first.load(Relaxed), slot.last.load(Relaxed), slot.len.load(Relaxed))
+    }
+
+    pub(crate) fn is_cancelled(&self, batch: u32) -> bool {
+        self.slots[batch as usize].word.load(Relaxed) & CANCELLED != 0
+    }
+
+    /// Asks for its end; `false` if it was asked before or is done.
+    pub(crate) fn cancel(&self, batch: u32) -> bool {
+        self.slots[batch as usize].word.fetch_or(CANCELLED, AcqRel) & (CANCELLED | DONE) == 0
+    }
+
+    pub(crate) fn summary(&self, batch: u32) -> Option<Summary> {
+        let slot = &self.slots[batch as usize];
+        (slot.word.load(Acquire) & DONE != 0).then(|| Summary {
+            requests: slot.len.load(Relaxed),
+            failed: slot.failed.load(Relaxed),
+            bytes: slot.bytes.load(Relaxed),
+        })
+    }
+
+    /// `ended` of its requests have ended, `failed` of them not well. The last one ends the batch and wakes
+    /// its waiters, once. Answers `true` when the owner is gone and the caller must free the batch.
+    pub(crate) fn count_down(&self, batch: u32, ended: u32, failed: u32, bytes: u64) -> bool {
+        let slot = &self.slots[batch as usize];
+        if failed > 0 {
+            slot.failed.fetch_add(failed, Relaxed);
+        }
+        slot.bytes.fetch_add(bytes, Relaxed);
+        if slot.left.fetch_sub(ended, AcqRel) != ended {
+            return false;
+        }
+        let before = slot.word.fetch_or(DONE, AcqRel);
+        if before & WAITED != 0 {
+            // An error could only be a bad address; this one is ours. A slot that was freed and reused
+            // meanwhile only sees a wake-up that it ignores.
+            let _ = futex::wake(&slot.word, futex::Flags::PRIVATE, i32::MAX as u32);
+        }
+        before & DETACHED != 0
+    }
+
+    /// The owner goes. `true` when the batch is done and must be freed by the caller; otherwise whoever ends
+    /// it frees it.
+    pub(crate) fn detach(&self, batch: u32) -> bool {
+        self.slots[batch as usize].word.fetch_or(DETACHED, AcqRel) & DONE != 0
+    }
+
+    /// Sleeps until the batch is done or `timeout` has passed. `told`: whether its end wakes waiters.
+    pub(crate) fn wait(&self, batch: u32, timeout: Duration, told: bool) -> Option<Summary> {
+        let slot = &self.slots[batch as usize];
+        let by = clock::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        loop {
+            let word =
+                if told { slot.word.fetch_or(WAITED, AcqRel) | WAITED } else { slot.word.load(Acquire) };
+            if word & DONE != 0 {
+                return self.summary(batch);
+            }
+            let left = clock::until(by);
+            if left.is_zero() {
+                return None;
+            }
+            let nap = if told { left } else { left.min(UNTOLD) };
+            let nap = Timespec {
+                tv_sec: i64::try_from(nap.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(nap.subsec_nanos()) as _,
+            };
+            // Woken, timed out, interrupted, or changed before it slept: look again.
+            let _ = futex::wait(&slot.word, futex::Flags::PRIVATE, word, Some(&nap));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A waiter sleeps until the last of a batch's requests has ended, and sees what all of them came to.
+    #[test]
+    fn wait_sees_the_end() {
+        let batches = Batches::new(1);
+        let b = batches.take().unwrap();
+        assert!(batches.take().is_none());
+        batches.open(b, 3, 0, 2, 1);
+        assert_eq!(batches.wait(b, Duration::from_millis(1), true), None);
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| batches.wait(b, Duration::from_secs(10), true));
+            assert!(!batches.count_down(b, 1, 0, 10));
+            assert_eq!(batches.summary(b), None);
+            assert!(!batches.count_down(b, 1, 1, 0));
+            let summary = Summary { requests: 3, failed: 2, bytes: 10 };
+            assert_eq!(waiter.join().unwrap(), Some(summary));
+        });
+        assert!(batches.detach(b));
+    }
+
+    /// A batch whose owner left early is freed by whoever ends it, and by nobody else.
+    #[test]
+    fn one_side_frees() {
+        let batches = Batches::new(1);
+        let b = batches.take().unwrap();
+        batches.open(b, 1, 0, 0, 0);
+        assert!(!batches.detach(b));
+        assert!(batches.count_down(b, 1, 0, 0));
+        batches.give(b);
+        assert_eq!(batches.free_len(), 1);
+    }
+}

@@ -1,0 +1,40 @@
+//! Bells of workers whose stages wait for something that no edge brings: windows, slots, cancels.
+//! Deliberately lossless: a stage says that it is about to sleep, looks once more, and only then sleeps.
+
+use std::sync::atomic::{AtomicBool, Ordering::*, fence};
+use std::sync::{PoisonError, RwLock};
+
+use pipeline_graph::Waker;
+
+/// See the file's head. The lock is written at start only.
+#[derive(Default)]
+pub(crate) struct Bells {
+    awaited: AtomicBool,
+    wakers: RwLock<Vec<Waker>>,
+}
+
+impl Bells {
+    /// Adds a worker's bell.
+    pub(crate) fn add(&self, waker: Waker) {
+        self.wakers.write().unwrap_or_else(PoisonError::into_inner).push(waker);
+    }
+
+    /// A stage is about to sleep until [`Self::ring_awaited`]; it must look once more after this.
+    pub(crate) fn await_ring(&self) {
+        self.awaited.store(true, Relaxed);
+        fence(SeqCst);
+    }
+
+    /// Rings if somebody said that it waits. Cheap otherwise.
+    pub(crate) fn ring_awaited(&self) {
+        fence(SeqCst);
+        if self.awaited.load(Relaxed) && self.awaited.swap(false, AcqRel) {
+            self.ring();
+        }
+    }
+
+    /// Rings all.
+    pub(crate) fn ring(&self) {
+        self.wakers.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,168 @@
+//! The end of slices: slot and window go back, then the request is counted down, then the batch, whose waiters
+//! wake once. Works on a batch of keys at a time, so that shared counters are touched once a batch.
+//! Deliberately the only place that frees a slice.
+
+use pipeline_graph::BATCH;
+
+use crate::key::Key;
+use crate::ledger::slot::{NIL, Phase};
+use crate::ledger::{Ledger, Slot};
+use crate::peer::PeerId;
+use crate::reason::Code;
+use crate::window::Grant;
+
+/// Slices of one request that ended one after the other.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    request: u32,
+    slices: u32,
+    bytes: u64,
+}
+
+/// Ends up to a batch of slices. Nothing is counted down before [`Ending::finish`].
+pub struct Ending<'a> {
+    ledger: &'a Ledger,
+    runs: [Run; BATCH],
+    used: usize,
+    first: u32,
+    last: u32,
+    chained: u32,
+    peer: PeerId,
+    back: Grant,
+}
+
+impl<'a> Ending<'a> {
+    /// Nothing ended yet.
+    pub fn new(ledger: &'a Ledger) -> Self {
+        let back = Grant { bytes: 0, slices: 0 };
+        Self {
+            ledger,
+            runs: [Run::default(); BATCH],
+            used: 0,
+            first: NIL,
+            last: NIL,
+            chained: 0,
+            peer: PeerId(0),
+            back,
+        }
+    }
+
+    /// Ends a slice the way its code says. A key that is stale or ended before is counted and dropped.
+    pub fn end(&mut self, key: Key) {
+        let ledger = self.ledger;
+        let position = ledger.position(key);
+        let Some(slot) = ledger.live(key) else { return };
+        let code = slot.code();
+        let (request, bytes) = (slot.request(), if code.is_done() { slot.len() } else { 0 });
+        if !code.is_done() {
+            ledger.request(request).note(code);
+        }
+        self.uncharge(slot);
+        if !slot.step_on(key.generation(), Phase::Live, Phase::Free) {
+            // Two holders of one key ended it at the same moment: the other one wins.
+            ledger.count_stale();
+            return;
+        }
+        if !key.is_cover() {
+            self.chain(position);
+        }
+        self.count(request, bytes);
+    }
+
+    fn uncharge(&mut self, slot: &Slot) {
+        if !slot.is_charged() {
+            return;
+        }
+        if self.peer != slot.peer() {
+            self.ledger.release(self.peer, self.back);
+            self.back = Grant { bytes: 0, slices: 0 };
+            self.peer = slot.peer();
+        }
+        self.back.bytes += slot.len();
+        self.back.slices += 1;
+    }
+
+    fn chain(&mut self, position: u32) {
+        if self.chained == 0 {
+            self.last = position;
+        }
+        self.ledger.at(position).next.store(self.first, std::sync::atomic::Ordering::Relaxed);
+        self.first = position;
+        self.chained += 1;
+    }
+
+    fn count(&mut self, request: u32, bytes: u64) {
+        let same = self.used.checked_sub(1).map(|i| &mut self.runs[i]).filter(|run| run.request == request);
+        if let Some(run) = same {
+            run.slices += 1;
+            run.bytes += bytes;
+            return;
+        }
+        if self.used == BATCH {
+            self.settle();
+        }
+        self.runs[self.used] = Run { request, slices: 1, bytes };
+        self.used += 1;
+    }
+
+    /// Gives everything back, and counts down.
+    pub fn finish(mut self) {
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        if self.chained > 0 {
+            self.ledger.give_chain(self.first, self.last, self.chained);
+            (self.first, self.chained) = (NIL, 0);
+        }
+        self.ledger.release(self.peer, self.back);
+        self.back = Grant { bytes: 0, slices: 0 };
+        let mut tally = Tally { ledger: self.ledger, batch: NIL, ended: 0, failed: 0, bytes: 0 };
+        for run in &self.runs[..self.used] {
+            if self.ledger.request(run.request).count_down(run.slices, run.bytes) {
+                tally.end_request(run.request);
+            }
+        }
+        tally.settle();
+        if self.used > 0 {
+            self.ledger.credits.ring_awaited();
+        }
+        self.used = 0;
+    }
+}
+
+/// Requests of one batch that ended one after the other.
+struct Tally<'a> {
+    ledger: &'a Ledger,
+    batch: u32,
+    ended: u32,
+    failed: u32,
+    bytes: u64,
+}
+
+impl Tally<'_> {
+    fn end_request(&mut self, request: u32) {
+        let cover = self.ledger.cover_of(request);
+        // A cover that was cut ends here; one that travelled whole has ended as a slice. Either way its key
+        // is stale from now on.
+        cover.step_on(cover.generation(), Phase::Live, Phase::Free);
+        self.ledger.regions.unpin(cover.local().region);
+        let batch = cover.batch();
+        if batch != self.batch {
+            self.settle();
+            self.batch = batch;
+        }
+        let (_, code, bytes) = self.ledger.request(request).result();
+        self.ended += 1;
+        self.failed += u32::from(code != Code::DONE);
+        self.bytes += bytes;
+    }
+
+    fn settle(&mut self) {
+        let (ended, failed, bytes) = (self.ended, self.failed, self.bytes);
+        (self.ended, self.failed, self.bytes) = (0, 0, 0);
+        if ended > 0 && self.ledger.batches.count_down(self.batch, ended, failed, bytes) {
+            self.ledger.free_batch(self.batch);
+        }
+    }
+}

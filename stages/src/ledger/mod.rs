@@ -1,0 +1,327 @@
+//! The ledger: fixed tables of slices, requests and batches, planned at start, and the one way each ends.
+//! Deliberately no lock and no growth: what does not fit is answered `Busy`.
+
+mod batches;
+mod bells;
+mod ending;
+mod free;
+mod requests;
+mod slot;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Arc, OnceLock};
+
+use pipeline_graph::Nanos;
+use pipeline_transports::Regions;
+
+pub use batches::Summary;
+pub use ending::Ending;
+pub use slot::{Birth, NIL, Phase, Slot};
+
+pub(crate) use batches::Batches;
+pub(crate) use bells::Bells;
+pub(crate) use requests::RequestSlot;
+
+use crate::key::Key;
+use crate::reason::{Code, Reason, StageIx};
+use crate::window::{Grant, Window};
+use free::FreeList;
+
+/// Sizes of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Requests accepted and not freed.
+    pub requests: u32,
+    /// Slices in flight.
+    pub slices: u32,
+    /// Batches not freed.
+    pub batches: u32,
+    /// Peers.
+    pub peers: u32,
+    /// Bytes in flight.
+    pub bytes_in_flight: u64,
+    /// Share of one peer, percent.
+    pub peer_share_percent: u64,
+}
+
+impl Sizes {
+    /// From `[limits]`; numbers beyond 2^30 are cut to that.
+    pub fn of(limits: &pipeline_configs::Limits) -> Self {
+        let cut = |n: u64| n.clamp(1, 1 << 30) as u32;
+        Self {
+            requests: cut(limits.requests),
+            slices: cut(limits.slices),
+            batches: cut(limits.batches),
+            peers: cut(limits.peers),
+            bytes_in_flight: limits.bytes_in_flight.max(1),
+            peer_share_percent: limits.peer_share_percent.clamp(1, 100),
+        }
+    }
+}
+
+/// See the file's head. Shared by all stages and the client.
+pub struct Ledger {
+    /// Slices first, then the cover slices of all requests.
+    slots: Box<[Slot]>,
+    slices: u32,
+    free: FreeList,
+    requests: Box<[RequestSlot]>,
+    free_requests: FreeList,
+    pub(crate) batches: Batches,
+    /// Bytes and slices in flight.
+    pub window: Window,
+    /// Rung when slots and windows come back.
+    pub(crate) credits: Bells,
+    /// Rung when something is cancelled.
+    pub(crate) holders: Bells,
+    regions: Arc<Regions>,
+    stages: OnceLock<Box<[Arc<str>]>>,
+    stale: AtomicU64,
+    cancels: AtomicU64,
+    /// Whether the end of a batch wakes those who wait for it.
+    told: AtomicBool,
+    /// Grows when a batch is freed: what `submit_wait` sleeps on.
+    freed: AtomicU32,
+}
+
+/// How much of each table is taken; for tests, metrics and the drain report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Slices.
+    pub slices: u32,
+    /// Requests.
+    pub requests: u32,
+    /// Batches.
+    pub batches: u32,
+    /// Bytes charged to windows.
+    pub bytes: u64,
+    /// Keys and completions that came too late or twice, so far: counted and dropped.
+    pub stale: u64,
+}
+
+impl Ledger {
+    /// Tables of these sizes. Allocates all there will ever be.
+    pub fn new(sizes: Sizes, regions: Arc<Regions>) -> Self {
+        let total = sizes.slices as usize + sizes.requests as usize;
+        let slots: Box<[Slot]> = (0..total).map(|_| Slot::default()).collect();
+        let requests: Box<[_]> = (0..sizes.requests).map(|_| RequestSlot::vacant()).collect();
+        let free = FreeList::full(sizes.slices, |i| &slots[i as usize].next);
+        let free_requests = FreeList::full(sizes.requests, |i| &requests[i as usize].chain);
+        let Sizes { bytes_in_flight, slices, peer_share_percent, peers, .. } = sizes;
+        Self {
+            window: Window::new(bytes_in_flight, slices, peer_share_percent, peers as usize),
+            batches: Batches::new(sizes.batches),
+            slots,
+            slices,
+            free,
+            requests,
+            free_requests,
+            credits: Bells::default(),
+            holders: Bells::default(),
+            regions,
+            stages: OnceLock::new(),
+            stale: AtomicU64::new(0),
+            cancels: AtomicU64::new(0),
+            told: AtomicBool::new(true),
+            freed: AtomicU32::new(0),
+        }
+    }
+
+    /// Names of the stages, in the order of the file, for the errors users see. The first call counts.
+    pub fn name_stages(&self, names: impl IntoIterator<Item = Arc<str>>) {
+        let _ = self.stages.set(names.into_iter().collect());
+    }
+
+    pub(crate) fn stage_name(&self, ix: StageIx) -> Arc<str> {
+        let name = self.stages.get().and_then(|names| names.get(usize::from(ix)));
+        name.cloned().unwrap_or_else(|| Arc::from("submit"))
+    }
+
+    pub(crate) fn stage_named(&self, name: &str) -> Option<StageIx> {
+        let at = self.stages.get()?.iter().position(|n| **n == *name)?;
+        StageIx::try_from(at).ok()
+    }
+
+    /// How much is taken now.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            slices: self.slices - self.free.len(),
+            requests: self.requests_limit() - self.free_requests.len(),
+            batches: self.batches.limit() - self.batches.free_len(),
+            bytes: self.window.bytes(),
+            stale: self.stale.load(Relaxed),
+        }
+    }
+
+    /// `limits.requests`.
+    pub fn requests_limit(&self) -> u32 {
+        self.requests.len() as u32
+    }
+
+    /// Slots of slices and of cover slices together: positions are below it.
+    pub fn positions(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    // ---- keys ------------------------------------------------------------------------------------------
+
+    /// Position of a key in the slice table.
+    pub fn position(&self, key: Key) -> u32 {
+        let index = key.index() as u32;
+        if key.is_cover() { self.slices.saturating_add(index) } else { index }
+    }
+
+    /// The present key of the slot at a position.
+    pub(crate) fn key_at(&self, position: u32) -> Key {
+        let generation = self.at(position).generation();
+        match position.checked_sub(self.slices) {
+            None => Key::slice(position, generation),
+            Some(request) => Key::cover(request, generation),
+        }
+    }
+
+    pub(crate) fn at(&self, position: u32) -> &Slot {
+        &self.slots[position as usize]
+    }
+
+    pub(crate) fn cover_of(&self, request: u32) -> &Slot {
+        &self.slots[self.slices as usize + request as usize]
+    }
+
+    pub(crate) fn request(&self, index: u32) -> &RequestSlot {
+        &self.requests[index as usize]
+    }
+
+    /// The slot of a key that a stage was handed; `None` (and counted) when the key is stale or doubled.
+    pub fn live(&self, key: Key) -> Option<&Slot> {
+        self.in_phase(key, Phase::Live)
+    }
+
+    pub(crate) fn in_phase(&self, key: Key, phase: Phase) -> Option<&Slot> {
+        let slot = self.slots.get(self.position(key) as usize);
+        let slot = slot.filter(|s| s.is(key.generation(), phase));
+        if slot.is_none() {
+            self.count_stale();
+        }
+        slot
+    }
+
+    pub(crate) fn count_stale(&self) {
+        self.stale.fetch_add(1, Relaxed);
+    }
+
+    /// Takes a posted slice back from its transport, once: `None` (and counted) for every later or older
+    /// completion.
+    pub(crate) fn unpost(&self, key: Key) -> Option<&Slot> {
+        let slot = self.slots.get(self.position(key) as usize);
+        let slot = slot.filter(|s| s.step(key.generation(), Phase::Posted, Phase::Live));
+        if slot.is_none() {
+            self.count_stale();
+        }
+        slot
+    }
+
+    /// A new key for a slice that will be posted again, so that nothing of the last attempt can speak for it.
+    pub(crate) fn renew(&self, key: Key) -> Option<Key> {
+        let position = self.position(key);
+        let slot = self.slots.get(position as usize);
+        if slot.is_some_and(|s| s.step_on(key.generation(), Phase::Live, Phase::Live)) {
+            return Some(self.key_at(position));
+        }
+        self.count_stale();
+        None
+    }
+
+    // ---- slices ----------------------------------------------------------------------------------------
+
+    /// Takes up to `into.len()` free slots.
+    pub(crate) fn take_slices(&self, into: &mut [u32]) -> usize {
+        let n = self.free.reserve(1, into.len() as u32) as usize;
+        self.free.take(&mut into[..n], |i| &self.at(i).next);
+        n
+    }
+
+    /// Gives back slots that were never born.
+    pub(crate) fn give_slices(&self, unborn: &[u32]) {
+        let (Some(&first), Some(&last)) = (unborn.first(), unborn.last()) else { return };
+        for pair in unborn.windows(2) {
+            self.at(pair[0]).next.store(pair[1], Relaxed);
+        }
+        self.give_chain(first, last, unborn.len() as u32);
+    }
+
+    fn give_chain(&self, first: u32, last: u32, n: u32) {
+        self.free.give(first, last, n, |i| &self.at(i).next);
+    }
+
+    /// Why a slice should go no further, if anything speaks against it.
+    pub(crate) fn verdict(&self, slot: &Slot, now: Nanos, stage: StageIx) -> Option<Code> {
+        if self.batches.is_cancelled(slot.batch()) {
+            return Some(Code::new(Reason::Cancelled, stage));
+        }
+        (slot.deadline() <= now).then(|| Code::new(Reason::Deadline, stage))
+    }
+
+    /// Gives unused window back.
+    pub(crate) fn release(&self, peer: crate::peer::PeerId, back: Grant) {
+        if back.slices > 0 || back.bytes > 0 {
+            self.window.release(peer, back);
+        }
+    }
+
+    /// Whether any slice slot is free.
+    pub(crate) fn has_slices(&self) -> bool {
+        self.free.len() > 0
+    }
+
+    // ---- requests and batches --------------------------------------------------------------------------
+
+    /// Reserves `n` requests, all or none.
+    pub(crate) fn reserve_requests(&self, n: u32) -> bool {
+        self.free_requests.reserve(n, n) == n
+    }
+
+    /// Takes reserved requests.
+    pub(crate) fn take_requests(&self, into: &mut [u32]) {
+        self.free_requests.take(into, |i| &self.request(i).chain);
+    }
+
+    /// Frees a batch with all of its requests. Only when nobody can name it any more.
+    pub(crate) fn free_batch(&self, batch: u32) {
+        let (first, last, n) = self.batches.chain(batch);
+        if n > 0 {
+            self.free_requests.give(first, last, n, |i| &self.request(i).chain);
+        }
+        self.batches.give(batch);
+        self.freed.fetch_add(1, Release);
+        let _ =
+            rustix::thread::futex::wake(&self.freed, rustix::thread::futex::Flags::PRIVATE, i32::MAX as u32);
+    }
+
+    /// Grows with each freed batch; the futex word of `submit_wait`.
+    pub(crate) fn freed(&self) -> &AtomicU32 {
+        &self.freed
+    }
+
+    /// Asks all slices of a batch to end, and the stages that hold some to look.
+    pub(crate) fn cancel(&self, batch: u32) {
+        if self.batches.cancel(batch) {
+            self.cancels.fetch_add(1, Release);
+            self.holders.ring();
+        }
+    }
+
+    /// Grows with each cancel: a stage that holds slices looks through them when it changed.
+    pub(crate) fn cancels(&self) -> u64 {
+        self.cancels.load(Acquire)
+    }
+
+    /// Whether the end of a batch wakes waiters (`via` of `completion_notify`).
+    pub(crate) fn tell(&self, told: bool) {
+        self.told.store(told, Relaxed);
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.load(Relaxed)
+    }
+}

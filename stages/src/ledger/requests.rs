@@ -1,0 +1,90 @@
+//! Requests: what is left of each, what it came to, and where its peer's memory is.
+//! The request's range itself lives in its cover slice. Deliberately kept until the batch is freed, so that
+//! results can be asked for request by request.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+use crate::ledger::slot::NIL;
+use crate::reason::Code;
+
+/// One request; the slot of its cover slice is its neighbour in the slice table.
+pub(crate) struct RequestSlot {
+    /// First byte that has not been cut, from the request's start.
+    pub(crate) cut: AtomicU64,
+    /// The peer's start that was opened.
+    pub(crate) incarnation: AtomicU64,
+    /// Index of the segment in the peer's list.
+    pub(crate) segment: AtomicU32,
+    /// Next request of the batch; on the free list, the next free one.
+    pub(crate) chain: AtomicU32,
+    /// Bytes confirmed.
+    bytes: AtomicU64,
+    /// Slices not ended; the cover slice counts as one until it is wholly cut.
+    left: AtomicU32,
+    code: AtomicU32,
+    ended: AtomicU32,
+}
+
+impl RequestSlot {
+    pub(crate) fn vacant() -> Self {
+        Self {
+            cut: AtomicU64::new(0),
+            incarnation: AtomicU64::new(0),
+            segment: AtomicU32::new(0),
+            chain: AtomicU32::new(NIL),
+            bytes: AtomicU64::new(0),
+            left: AtomicU32::new(0),
+            code: AtomicU32::new(0),
+            ended: AtomicU32::new(1),
+        }
+    }
+
+    /// Starts it, with its cover slice as the only one.
+    pub(crate) fn open(&self, segment: u32, incarnation: u64) {
+        self.cut.store(0, Relaxed);
+        self.segment.store(segment, Relaxed);
+        self.incarnation.store(incarnation, Relaxed);
+        self.bytes.store(0, Relaxed);
+        self.left.store(1, Relaxed);
+        self.code.store(Code::DONE.raw(), Relaxed);
+        self.ended.store(0, Relaxed);
+    }
+
+    /// Ends one that never entered the graph.
+    pub(crate) fn refuse(&self, code: Code) {
+        self.code.store(code.raw(), Relaxed);
+        self.left.store(0, Relaxed);
+        self.ended.store(1, Release);
+    }
+
+    /// More slices were cut from it. Only by the holder of the cover slice, which counts as one.
+    pub(crate) fn add_slices(&self, n: u32) {
+        self.left.fetch_add(n, Relaxed);
+    }
+
+    /// Notes that a slice failed; the first one speaks for the request.
+    pub(crate) fn note(&self, code: Code) {
+        let _ = self.code.compare_exchange(Code::DONE.raw(), code.raw(), Relaxed, Relaxed);
+    }
+
+    /// The first failure so far.
+    pub(crate) fn code(&self) -> Code {
+        Code::from_raw(self.code.load(Relaxed))
+    }
+
+    /// `n` slices with `bytes` confirmed bytes have ended; `true` for the last.
+    pub(crate) fn count_down(&self, n: u32, bytes: u64) -> bool {
+        self.bytes.fetch_add(bytes, Relaxed);
+        let last = self.left.fetch_sub(n, AcqRel) == n;
+        if last {
+            self.ended.store(1, Release);
+        }
+        last
+    }
+
+    /// Whether it ended, and then how, and bytes confirmed so far.
+    pub(crate) fn result(&self) -> (bool, Code, u64) {
+        let ended = self.ended.load(Acquire) == 1;
+        (ended, self.code(), self.bytes.load(Relaxed))
+    }
+}

@@ -1,0 +1,225 @@
+//! Every way a request can end other than well, as a type; each names peer and stage and says what to do next.
+//! Deliberately two forms: [`Code`], four bytes in a slot, and [`Failure`], made only when somebody looks.
+
+use std::sync::Arc;
+
+use pipeline_transports::Refusal;
+
+/// Why a request or a slice failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// An edge with `when_full = "reject"` was full.
+    Busy,
+    /// One slice would be larger than all bytes that may be in flight.
+    TooLarge {
+        /// Bytes asked for.
+        asked: u64,
+        /// `limits.bytes_in_flight`.
+        limit: u64,
+    },
+    /// The local region is not registered (any more), or is being unregistered.
+    NotRegistered,
+    /// Offset and length pass the end of the local region.
+    LocalBounds,
+    /// The peer has no such segment or region (any more).
+    UnknownSegment,
+    /// Offset and length pass the end of the remote segment.
+    RemoteBounds,
+    /// The remote region does not allow this direction.
+    Denied,
+    /// The peer cannot be reached (any more).
+    PeerGone,
+    /// The peer was restarted: its memory is not the one that was opened.
+    StalePeer,
+    /// No declared transport can carry it: both sides must have it, and it must know the direction.
+    NoRoute,
+    /// Time ran out. No byte is moved any more.
+    Deadline,
+    /// It was cancelled. No byte is moved any more.
+    Cancelled,
+    /// A WRITE of which a byte may have left, without an answer: the source is free, the destination holds
+    /// old bytes, new bytes, or some of each.
+    Undetermined,
+    /// The target or the transport refused or failed it, as often as `attempts` allows.
+    Transport(Transport),
+    /// The stage that held it panicked.
+    StagePanic,
+    /// The engine was stopped while it was inside.
+    Stopped,
+}
+
+/// What a transport said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// The target refused the work request.
+    Refused(Refusal),
+    /// It completed with an error.
+    Failed,
+}
+
+/// A [`Reason`] with its place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("peer `{peer}`, stage `{stage}`: {what}; {next}", what = .reason.what(), next = .reason.next())]
+pub struct Failure {
+    /// Why.
+    pub reason: Reason,
+    /// The peer's name.
+    pub peer: Arc<str>,
+    /// Name of the stage that found it; `submit` for what was found before the graph.
+    pub stage: Arc<str>,
+}
+
+impl Reason {
+    /// What happened, in a few words.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Busy => "an edge with `when_full = \"reject\"` was full".into(),
+            Self::TooLarge { asked, limit } => {
+                format!("a slice of {asked} bytes where {limit} may be in flight")
+            }
+            Self::NotRegistered => "the local region is not registered (any more)".into(),
+            Self::LocalBounds => "the range passes the end of the local region".into(),
+            Self::UnknownSegment => "the peer has no such segment or region (any more)".into(),
+            Self::RemoteBounds => "the range passes the end of the remote segment".into(),
+            Self::Denied => "the remote region does not allow this direction".into(),
+            Self::PeerGone => "the peer cannot be reached".into(),
+            Self::StalePeer => "the peer was restarted since it was opened".into(),
+            Self::NoRoute => "no transport of `prefer` is on both sides and knows this direction".into(),
+            Self::Deadline => "time ran out".into(),
+            Self::Cancelled => "it was cancelled".into(),
+            Self::Undetermined => "the link ended after bytes had left and before the answer came".into(),
+            Self::Transport(Transport::Refused(r)) => format!("the target refused it ({r:?})"),
+            Self::Transport(Transport::Failed) => "the transport completed it with an error".into(),
+            Self::StagePanic => "the stage panicked while it held it".into(),
+            Self::Stopped => "the engine was stopped".into(),
+        }
+    }
+
+    /// What to do next.
+    pub fn next(&self) -> &'static str {
+        match self {
+            Self::Busy => "submit it again later, or give that edge `when_full = \"wait\"` or a longer queue",
+            Self::TooLarge { .. } => "raise `limits.bytes_in_flight` or lower the stage's `slice`",
+            Self::NotRegistered => {
+                "register the memory before submitting, and unregister it only when batches ended"
+            }
+            Self::LocalBounds | Self::RemoteBounds => "check offset and length",
+            Self::UnknownSegment | Self::StalePeer => "open the peer again",
+            Self::Denied => "change `access` of the segment on the peer",
+            Self::PeerGone => "see why in the peer's state, and submit again when it is back",
+            Self::NoRoute => "declare a transport that the peer has too, or widen `prefer` or `fallback`",
+            Self::Deadline => "give more time, or see which stage it waited in",
+            Self::Cancelled => "submit it again if it is still wanted",
+            Self::Undetermined => "write the whole range again, or treat the destination as lost",
+            Self::Transport(Transport::Refused(_)) => "open the peer again: its regions have changed",
+            Self::Transport(Transport::Failed) => "submit it again; raise `attempts` if this happens often",
+            Self::StagePanic => "report the panic message in the log as a bug, and submit again",
+            Self::Stopped => "start the engine again",
+        }
+    }
+}
+
+/// A reason in four bytes: kind, detail, and the index of the stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(u32);
+
+/// Index of a stage in the file, or [`SUBMIT_STAGE`].
+pub type StageIx = u16;
+
+/// The outside.
+pub const SUBMIT_STAGE: StageIx = u16::MAX;
+
+const PLAIN: &[Reason] = &[
+    Reason::Busy,
+    Reason::NotRegistered,
+    Reason::LocalBounds,
+    Reason::UnknownSegment,
+    Reason::RemoteBounds,
+    Reason::Denied,
+    Reason::PeerGone,
+    Reason::StalePeer,
+    Reason::NoRoute,
+    Reason::Deadline,
+    Reason::Cancelled,
+    Reason::Undetermined,
+    Reason::Transport(Transport::Failed),
+    Reason::StagePanic,
+    Reason::Stopped,
+];
+const TOO_LARGE: u32 = 100;
+const REFUSED: u32 = 101;
+
+impl Code {
+    /// Nothing has failed.
+    pub const DONE: Self = Self(0);
+
+    /// `reason`, found by stage `stage`. The numbers of [`Reason::TooLarge`] are not kept: who reads a code
+    /// knows them.
+    pub fn new(reason: Reason, stage: StageIx) -> Self {
+        let (kind, detail) = match reason {
+            Reason::TooLarge { .. } => (TOO_LARGE, 0),
+            Reason::Transport(Transport::Refused(r)) => (REFUSED, r as u32),
+            plain => {
+                let at =
+                    PLAIN.iter().position(|p| *p == plain).expect("PLAIN lists all reasons without detail");
+                (at as u32 + 1, 0)
+            }
+        };
+        Self(kind << 24 | detail << 16 | u32::from(stage))
+    }
+
+    /// From its number.
+    pub fn from_raw(raw: u32) -> Self {
+        Self(raw)
+    }
+
+    /// As a number.
+    pub fn raw(self) -> u32 {
+        self.0
+    }
+
+    /// Whether nothing has failed.
+    pub fn is_done(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The stage that found it.
+    pub fn stage(self) -> StageIx {
+        self.0 as u16
+    }
+
+    /// The reason; `asked` and `limit` complete [`Reason::TooLarge`]. `None` for [`Self::DONE`].
+    pub fn reason(self, asked: u64, limit: u64) -> Option<Reason> {
+        match self.0 >> 24 {
+            0 => None,
+            TOO_LARGE => Some(Reason::TooLarge { asked, limit }),
+            REFUSED => {
+                let refusal = Refusal::from_wire((self.0 >> 16) as u8).unwrap_or(Refusal::Malformed);
+                Some(Reason::Transport(Transport::Refused(refusal)))
+            }
+            plain => PLAIN.get(plain as usize - 1).copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every reason survives its four bytes, with its stage, and says what happened and what to do.
+    #[test]
+    fn codes_round_trip() {
+        let refusals = [1, 2, 3, 4, 5].map(|c| Refusal::from_wire(c).unwrap());
+        let more = refusals.map(|r| Reason::Transport(Transport::Refused(r)));
+        let too_large = Reason::TooLarge { asked: 7, limit: 5 };
+        for reason in PLAIN.iter().copied().chain(more).chain([too_large]) {
+            let code = Code::new(reason, 513);
+            assert_eq!((code.reason(7, 5), code.stage(), code.is_done()), (Some(reason), 513, false));
+            let failure = Failure { reason, peer: "decode-0".into(), stage: "reap".into() };
+            let text = failure.to_string();
+            assert!(text.starts_with("peer `decode-0`, stage `reap`: ") && text.contains("; "), "{text}");
+        }
+        assert_eq!(Code::DONE.reason(0, 0), None);
+    }
+}
