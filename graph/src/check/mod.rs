@@ -7,6 +7,7 @@ mod flow;
 mod hops;
 mod pools;
 mod returns;
+mod rule;
 mod wires;
 
 #[cfg(test)]
@@ -14,6 +15,8 @@ pub(crate) mod fixture;
 
 use crate::blueprint::Blueprint;
 use hops::Hops;
+
+pub use rule::Rule;
 
 /// Most batches a ring may hold: 33 million items. More is a typing error, and would be allocated at start.
 pub const MAX_CAPACITY: usize = 1 << 20;
@@ -32,58 +35,6 @@ pub enum Subject {
     Stage(usize),
     /// An edge.
     Edge(usize),
-}
-
-/// A rule of [`check()`]. Names are stable: other crates map them to codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Rule {
-    /// An edge or a stage names a stage, port or pool that is not there.
-    Dangling,
-    /// Two pools or two stages share a name, or a stage is called `submit`.
-    NameTaken,
-    /// A port that must be wired is not.
-    PortUnwired,
-    /// A port is wired twice: there is no fan-out.
-    PortWiredTwice,
-    /// A ring holds no batch, or absurdly many.
-    Capacity,
-    /// `reject` without a wired `failed` port, or on the wire of `failed` itself.
-    RejectNowhere,
-    /// A pool without threads, or with absurdly many.
-    Threads,
-    /// A pool where no stage runs.
-    PoolUnused,
-    /// A kind of pool that a later release brings.
-    PoolKind,
-    /// A CPU named twice or out of range.
-    Cpus,
-    /// A stage without a pool that cannot run just anywhere.
-    PoolMissing,
-    /// A queue or return edge to a stage without a pool.
-    QueueToNowhere,
-    /// An inline edge between stages that different workers run.
-    InlineAcrossPools,
-    /// `submit` over anything but a queue.
-    SubmitMode,
-    /// A source that the engine would never call.
-    SourceUnpolled,
-    /// A stage that nothing enters.
-    NoInput,
-    /// A stage that no item can reach.
-    Unreachable,
-    /// A stage from which no item can end.
-    DeadEnd,
-    /// A resource that is waited for and that no stage gives.
-    NoGiver,
-    /// Edges and resource waits that can stop each other for ever.
-    Deadlock,
-    /// A return edge that closes no cycle.
-    ReturnForward,
-    /// A return edge in a graph without a token limit.
-    ReturnUnbounded,
-    /// A stage inside a loop that makes more items than it takes.
-    LoopExpands,
 }
 
 /// One thing that is wrong with a graph.
