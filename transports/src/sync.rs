@@ -1,7 +1,7 @@
 //! The one switch between the standard library's atomics and loom's: `--cfg pipeline_loom`.
-//! Deliberately atomics only: what is checked by loom here are gates and counts, not locks.
+//! Deliberately atomics only: what is checked by loom here are gates, counts and slot tables, not locks.
 
 #[cfg(pipeline_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(pipeline_loom))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};

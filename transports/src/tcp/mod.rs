@@ -4,5 +4,26 @@
 //! Deliberately no connection pool, no timers and no retry: lanes are opened by control, deadlines and
 //! retries belong to the stages.
 
+mod answers;
+mod counters;
+mod epoll;
 pub mod frame;
 pub mod hello;
+mod inbox;
+mod lane;
+mod post;
+mod reap;
+mod ring;
+mod serve;
+mod settings;
+mod slots;
+mod socket;
+mod transport;
+mod vector;
+
+pub use counters::Counters;
+pub use settings::{Nic, Settings};
+pub use transport::{KIND, TcpTransport};
+
+/// Bytes of the buffer that takes payload nobody wants; its content is never looked at.
+const SCRATCH_BYTES: usize = 64 << 10;

@@ -1,0 +1,249 @@
+//! TCP as a [`Transport`]: opens and accepts lanes in the control pool, makes the halves for the workers.
+//! Deliberately no listener: the node has one, owned by control, which hands lanes over.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::counters::Counters;
+use super::hello::{ANSWER_BYTES, Hello};
+use super::lane::{Lane, Life, Pair, PostEnd, ReapEnd, ServeEnd};
+use super::post::TcpPost;
+use super::reap::TcpReap;
+use super::serve::TcpServe;
+use super::settings::{Nic, Settings};
+use super::slots::Slots;
+use super::socket;
+use crate::caps::Caps;
+use crate::clock::{Nanos, until};
+use crate::control::{Control, Preamble};
+use crate::error::Error;
+use crate::link::{Halves, Link, LinkEnd, Wakes};
+use crate::memory::{Access, Memory, Regions};
+use crate::transport::{
+    BoxFuture, Incoming, NicId, Offer, PairId, Path, Registered, Registration, Transport,
+};
+
+/// The type in the file and in offers.
+pub const KIND: &str = "tcp";
+
+/// See the file's head.
+pub struct TcpTransport {
+    name: String,
+    settings: Settings,
+    nics: Vec<String>,
+    caps: Caps,
+    regions: Arc<Regions>,
+    counters: Arc<Counters>,
+    pairs: Mutex<HashMap<(NicId, PairId), Arc<Pair>>>,
+}
+
+/// Sockets need no registration.
+struct Nothing;
+
+impl Registered for Nothing {}
+
+impl TcpTransport {
+    /// A transport called `name` in the file, over the regions of `regions`.
+    pub fn new(name: &str, settings: Settings, regions: Arc<Regions>) -> Self {
+        let caps = Caps {
+            two_sided: true,
+            fenced: false,
+            read: true,
+            write: true,
+            direct: true,
+            max_bytes: settings.hello().max_bytes,
+            preferred_bytes: settings.preferred_bytes,
+        };
+        let mut nics: Vec<String> = settings.nics.iter().map(|n| n.name.clone()).collect();
+        if nics.is_empty() {
+            nics.push(name.to_owned());
+        }
+        let (counters, pairs) = (Arc::default(), Mutex::default());
+        Self { name: name.to_owned(), settings, nics, caps, regions, counters, pairs }
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn pair(&self, nic: NicId, pair: PairId) -> Result<Arc<Pair>, Error> {
+        let pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        pairs.get(&(nic, pair)).cloned().ok_or_else(|| {
+            Error::BadArgument(format!(
+                "transport `{}` has no workers for NIC {} pair {}",
+                self.name, nic.0, pair.0
+            ))
+        })
+    }
+
+    async fn open(&self, path: &Path, peer: &Offer) -> Result<Link, Error> {
+        let pair = self.pair(path.nic, path.pair)?;
+        let unreachable =
+            |e: std::io::Error| Error::Unreachable { peer: path.peer.clone(), reason: e.to_string() };
+        let refused = |reason: String| Error::Refused { peer: path.peer.clone(), reason };
+        let own = self.settings.hello();
+        let hello = Preamble::lane(path.session, &peer.name, own.encode().to_vec())
+            .encode()
+            .map_err(|e| Error::BadArgument(format!("lane to {}: {e}", path.peer)))?;
+        let mut stream =
+            connect(&self.settings, self.settings.nics.get(usize::from(path.nic.0)), path.address)
+                .await?
+                .map_err(unreachable)?;
+        stream.write_all(&hello).await.map_err(unreachable)?;
+        let mut answer = [0; ANSWER_BYTES];
+        stream.read_exact(&mut answer).await.map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                refused("it closed the lane before answering its hello".into())
+            }
+            _ => unreachable(e),
+        })?;
+        let theirs = Hello::decode_answer(&answer).map_err(|e| refused(e.to_string()))?;
+        let agreed = own.agree(&theirs);
+        let lane = Arc::new(Lane {
+            id: path.link,
+            peer: path.peer.clone(),
+            stream: stream.into_std().map_err(unreachable)?,
+            agreed,
+            slots: Slots::new(agreed.depth as usize),
+            life: Life::default(),
+            pair,
+        });
+        let id = path.link;
+        let post = LinkEnd { id, body: Box::new(PostEnd(lane.clone())) };
+        let reap = LinkEnd { id, body: Box::new(ReapEnd(lane)) };
+        Ok(Link { id, post: Some(post), reap: Some(reap), serve: None })
+    }
+
+    async fn welcome(&self, from: Incoming) -> Result<Link, Error> {
+        let Incoming { link: id, peer, stream, hello, nic, pair } = from;
+        let pair = self.pair(nic, pair)?;
+        let io = |source| Error::Io { what: format!("answering the lane of {peer}"), source };
+        let mut stream = TcpStream::from_std(stream).map_err(io)?;
+        let theirs = match Hello::decode(&hello) {
+            Ok(theirs) => theirs,
+            Err(why) => {
+                stream.write_all(&Hello::answer(None)).await.map_err(io)?;
+                return Err(Error::Protocol { peer, reason: why.to_string() });
+            }
+        };
+        let own = self.settings.hello();
+        socket::before_connect(&stream, &self.settings)?;
+        socket::connected(&stream, &self.settings)?;
+        stream.write_all(&Hello::answer(Some(&own))).await.map_err(io)?;
+        let stream = stream.into_std().map_err(io)?;
+        let end = ServeEnd { id, peer, stream, agreed: own.agree(&theirs), pair };
+        Ok(Link { id, post: None, reap: None, serve: Some(LinkEnd { id, body: Box::new(end) }) })
+    }
+}
+
+async fn connect(
+    settings: &Settings,
+    nic: Option<&Nic>,
+    to: SocketAddr,
+) -> Result<std::io::Result<TcpStream>, Error> {
+    let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let socket = match socket {
+        Ok(socket) => socket,
+        Err(e) => return Ok(Err(e)),
+    };
+    socket::before_connect(&socket, settings)?;
+    if let Some(nic) = nic {
+        let bound = bind(&socket, nic);
+        bound
+            .map_err(|source| Error::Io { what: format!("binding a lane to NIC `{}`", nic.name), source })?;
+    }
+    Ok(match socket.connect(to).await {
+        Ok(stream) => {
+            socket::connected(&stream, settings)?;
+            Ok(stream)
+        }
+        Err(e) => Err(e),
+    })
+}
+
+fn bind(socket: &TcpSocket, nic: &Nic) -> std::io::Result<()> {
+    if let Some(device) = &nic.device {
+        socket2::SockRef::from(socket).bind_device(Some(device.as_bytes()))?;
+    }
+    match nic.address {
+        Some(address) => socket.bind(SocketAddr::new(address, 0)),
+        None => Ok(()),
+    }
+}
+
+async fn in_time<T>(
+    what: &'static str,
+    peer: &str,
+    by: Nanos,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(until(by), work).await {
+        Ok(done) => done,
+        Err(_) => Err(Error::Deadline { what, peer: peer.to_owned() }),
+    }
+}
+
+impl Transport for TcpTransport {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn nics(&self) -> &[String] {
+        &self.nics
+    }
+
+    fn register(&self, _memory: &Memory, _access: Access) -> Result<Registration, Error> {
+        Ok(Box::new(Nothing))
+    }
+
+    fn offer(&self) -> Offer {
+        let body = self.settings.hello().encode().to_vec();
+        Offer { kind: KIND.to_owned(), name: self.name.clone(), body }
+    }
+
+    fn lanes(&self) -> u16 {
+        self.settings.lanes.max(1)
+    }
+
+    fn dial<'a>(
+        &'a self,
+        path: &'a Path,
+        peer: &'a Offer,
+        _via: &'a mut dyn Control,
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        Box::pin(in_time("opening a TCP lane", &path.peer, by, self.open(path, peer)))
+    }
+
+    fn accept<'a>(
+        &'a self,
+        from: Incoming,
+        _via: &'a mut dyn Control,
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        Box::pin(async move {
+            let peer = from.peer.clone();
+            in_time("accepting a TCP lane", &peer, by, self.welcome(from)).await
+        })
+    }
+
+    fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
+        let shared = Arc::new(Pair::new(wake, self.counters.clone()));
+        let halves = Halves {
+            post: Box::new(TcpPost::new(self.regions.clone(), shared.clone())?),
+            reap: Box::new(TcpReap::new()?),
+            serve: Some(Box::new(TcpServe::new(self.regions.clone(), shared.clone())?)),
+        };
+        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        if usize::from(nic.0) >= self.nics.len() {
+            return Err(Error::BadArgument(format!("transport `{}` has no NIC {}", self.name, nic.0)));
+        }
+        pairs.insert((nic, pair), shared);
+        Ok(halves)
+    }
+}
