@@ -37,6 +37,17 @@ pub fn parse_value(text: &str, source: SourceId, offset: usize) -> Option<Node> 
     Some(node)
 }
 
+/// A dotted path of keys as nested tables around an integer, with its places.
+///
+/// # Errors
+/// The text is not one dotted key.
+pub fn parse_path(path: &str, source: SourceId) -> Result<Table, ()> {
+    let text = format!("{path} = 0");
+    let table = DeTable::parse(&text).map_err(drop)?;
+    let table = own_table(table.get_ref(), source);
+    if path.contains('\n') || table.entries.len() != 1 { Err(()) } else { Ok(table) }
+}
+
 fn shift(node: &mut Node, offset: usize) {
     node.span.start += offset;
     node.span.end += offset;

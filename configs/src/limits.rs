@@ -9,19 +9,19 @@ use crate::source::Span;
 use crate::tree::{Entry, Table};
 use crate::value::Scope;
 
-const fn count(name: &'static str, max: u64, default: &'static str, doc: &'static str) -> Key {
-    let kind = Kind::Count { min: 1, max };
+const fn count(name: &'static str, min: u64, max: u64, default: &'static str, doc: &'static str) -> Key {
+    let kind = Kind::Count { min, max };
     Key { name, kind, default: Some(default), required: false, doc, change: Change::Restart }
 }
 
 /// Keys of `[limits]`.
 pub const KEYS: &[Key] = &[
-    count("requests", 1 << 24, "262144", "Requests accepted and not yet freed."),
-    count("slices", 1 << 24, "65536", "Slices in flight over all requests."),
-    count("batches", 1 << 20, "16384", "Batches not yet freed."),
-    count("regions", 1 << 20, "32768", "Registered regions of memory."),
-    count("peers", 1 << 16, "1024", "Peers known at once."),
-    count("links", 1 << 20, "4096", "Links open at once, over all peers, NICs and lanes."),
+    count("requests", 1, 1 << 24, "262144", "Requests accepted and not yet freed."),
+    count("slices", 96, 1 << 24, "65536", "Slices in flight over all requests."),
+    count("batches", 1, 1 << 20, "16384", "Batches not yet freed."),
+    count("regions", 1, 1 << 20, "32768", "Registered regions of memory."),
+    count("peers", 1, 1 << 16, "1024", "Peers known at once."),
+    count("links", 1, 1 << 20, "4096", "Links open at once, over all peers, NICs and lanes."),
     Key {
         name: "peer_share",
         kind: Kind::Percent { min: 1, max: 100 },

@@ -7,7 +7,10 @@ use crate::codes;
 use crate::config::Config;
 use crate::document;
 use crate::finding::{Finding, Findings, Report, Severity};
+use crate::interpolate;
+use crate::judge;
 use crate::lower::{self, Places};
+use crate::overrides;
 use crate::preset;
 use crate::schema::Catalog;
 use crate::source::{Layer, Source, SourceId, Sources, Span};
@@ -74,7 +77,8 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     let Some(root) = layers(id, options, &mut sources, &mut report) else {
         return Err(Findings::new(report.findings, sources));
     };
-    let (config, places) = lower::lower(&root, catalog, &options.cpus, &sources, &mut report);
+    let (config, places, whole) = lower::lower(&root, catalog, &options.cpus, &sources, &mut report);
+    judge::judge(&config, &places, catalog, &options.cpus, whole, &mut report);
     let failed = report.has_errors();
     let findings = Findings::new(report.findings, sources);
     if failed {
@@ -86,11 +90,11 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
 /// Preset, file and overrides as one tree; `None` when one of the texts is not TOML: what could be read of it
 /// would only bring findings that are not so.
 fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut Report) -> Option<Table> {
-    let file = document::parse(sources, id, report);
-    let _ = options;
+    let mut file = document::parse(sources, id, report);
     if is_broken(report) {
         return None;
     }
+    interpolate::table(&mut file, &options.env, sources, report);
     version(&file, id, report);
     let mut root = Table::default();
     if let Some(preset) = preset::source_of(&file, sources, report) {
@@ -98,6 +102,7 @@ fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut R
         if is_broken(report) {
             return None;
         }
+        interpolate::table(&mut root, &options.env, sources, report);
         version(&root, preset, report);
         if let Some(deep) = root.get("use") {
             let finding =
@@ -108,6 +113,14 @@ fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut R
         return None;
     }
     preset::merge(&mut root, file, report);
+    for table in overrides::environment(&options.env, &root, sources, report) {
+        preset::merge(&mut root, table, report);
+    }
+    for argument in &options.set {
+        if let Some(table) = overrides::set(argument, sources, report) {
+            preset::merge(&mut root, table, report);
+        }
+    }
     Some(root)
 }
 

@@ -5,7 +5,7 @@ use pipeline_graph::{Blueprint, StageDecl};
 
 use crate::codes;
 use crate::config::{Config, TransportConfig};
-use crate::finding::{Finding, Report};
+use crate::finding::{Finding, Report, Severity};
 use crate::schema::{Catalog, Facts};
 use crate::source::{Sources, Span};
 use crate::stages::{self, ReadStage};
@@ -45,19 +45,23 @@ pub struct Places {
     pub pool_cores: Vec<Option<Span>>,
     /// Edges.
     pub edges: Vec<EdgePlace>,
+    /// Where the graph as a whole stands: its edges.
+    pub graph: Span,
     /// `[limits] slices`, if the file says it.
     pub slices: Option<Span>,
 }
 
-/// Lowers a tree; the result is only of use when the report has no error.
+/// Lowers a tree; the result is only of use when the report has no error. The last value tells whether every
+/// transport, pool, stage and edge could be read.
 pub fn lower(
     root: &Table,
     catalog: &Catalog,
     allowed: &[usize],
     sources: &Sources,
     report: &mut Report,
-) -> (Config, Places) {
+) -> (Config, Places, bool) {
     top(root, report);
+    let wrong = |report: &Report| report.findings.iter().filter(|f| f.severity == Severity::Error).count();
     let names: Vec<String> = root
         .get("transports")
         .and_then(|e| e.node.as_table())
@@ -66,6 +70,7 @@ pub fn lower(
     let mut scope = Scope { sources, transports: &names, report };
     let node = node::read(root.get("node"), &mut scope);
     let (limits, slices) = limits::read(root.get("limits"), &mut scope);
+    let before = wrong(scope.report);
     let read_transports = transports::read(root, catalog, &mut scope);
     let transports: Vec<TransportConfig> = read_transports.iter().map(|(t, _)| t.clone()).collect();
     let groups = transports::nic_groups(&transports);
@@ -77,6 +82,7 @@ pub fn lower(
     let decls: Vec<StageDecl> = read_stages.iter().map(|s| s.decl.clone()).collect();
     let (edges, edge_places): (Vec<_>, Vec<_>) =
         wiring::read(root.get("edges"), &decls, &mut scope).into_iter().unzip();
+    let whole = wrong(scope.report) == before;
     let peers = peers::read(root.get("peers"), &mut scope);
     let segments = segments::read(root.get("segments"), &mut scope);
     let settings = settings::read(root, &mut scope);
@@ -86,6 +92,7 @@ pub fn lower(
         pools: read_pools.iter().map(|p| p.name_span).collect(),
         pool_cores: read_pools.iter().map(|p| p.cores_span).collect(),
         edges: edge_places,
+        graph: root.get("edges").map_or_else(Span::default, |e| e.key_span),
         slices,
     };
     let tokens = usize::try_from(limits.slices.saturating_add(limits.requests)).unwrap_or(usize::MAX);
@@ -101,7 +108,7 @@ pub fn lower(
         log_level: settings.log_level,
         blueprint: Blueprint { pools, stages: decls, edges, tokens },
     };
-    (config, places)
+    (config, places, whole)
 }
 
 fn top(root: &Table, report: &mut Report) {

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pipeline_graph::Shape;
+use pipeline_graph::{Shape, Subject};
+
+use crate::config::Config;
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -185,6 +187,17 @@ pub struct TransportKind {
     pub later: Option<&'static str>,
 }
 
+/// What a rule of the stage types has against a file that breaks none of the graph's own rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// What it is about.
+    pub subject: Subject,
+    /// What is wrong: one line, no full stop.
+    pub text: String,
+    /// What to write instead: one line, no full stop.
+    pub help: String,
+}
+
 /// Everything that a file may name as a `type`.
 #[derive(Clone, Default)]
 pub struct Catalog {
@@ -192,4 +205,7 @@ pub struct Catalog {
     pub stages: Vec<StageKind>,
     /// Transport types.
     pub transports: Vec<TransportKind>,
+    /// Rules about the order of stages that neither the graph nor a single table can know ("one `request_split` on
+    /// every way from `admit` to `wr_post`"). Asked only when every stage, pool and edge could be read.
+    pub rules: Vec<fn(&Config) -> Vec<Objection>>,
 }

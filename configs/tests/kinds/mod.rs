@@ -35,7 +35,7 @@ fn route(_: &Values, facts: &Facts) -> Shape {
 
 fn select(_: &Values, _: &Facts) -> Shape {
     let contract = Contract { holds: true, polls: true, ..Contract::default() };
-    shape(&[("out", true), ("failed", true), ("retry", false)], contract)
+    shape(&[("out", true), ("failed", true)], contract)
 }
 
 fn post(_: &Values, _: &Facts) -> Shape {
@@ -114,5 +114,6 @@ pub fn catalog() -> Catalog {
             transport("sim", SIM, 64 << 10),
             transport("loopback", &[], 1 << 20),
         ],
+        rules: Vec::new(),
     }
 }
