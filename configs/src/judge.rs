@@ -54,7 +54,7 @@ fn code(rule: Rule) -> Code {
         Rule::NameTaken => codes::NAME_SHARED,
         Rule::PortUnwired => codes::PORT_UNWIRED,
         Rule::PortWiredTwice => codes::PORT_TWICE,
-        Rule::Capacity | Rule::Threads => codes::RANGE,
+        Rule::Capacity | Rule::Threads | Rule::PoolCrowded => codes::RANGE,
         Rule::RejectNowhere => codes::REJECT_UNWIRED,
         Rule::PoolUnused => codes::POOL_EMPTY,
         Rule::PoolKind => codes::LATER,

@@ -24,6 +24,9 @@ pub const MAX_CAPACITY: usize = 1 << 20;
 /// Most workers of one pool.
 pub const MAX_WORKERS: usize = 1024;
 
+/// Most stages that one worker runs: it keeps a bit for each.
+pub const MAX_STAGES: usize = 64;
+
 /// What a complaint is about. Indexes are those of the blueprint's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
@@ -81,6 +84,7 @@ pub fn check(blueprint: &Blueprint) -> Vec<Complaint> {
     wires::queues(&hops, &mut found);
     pools::pools(blueprint, &mut found);
     pools::stages(blueprint, &mut found);
+    pools::crowds(&hops, &mut found);
     pools::edges(&hops, &mut found);
     flow::entries(&hops, &mut found);
     flow::ends(&hops, &mut found);

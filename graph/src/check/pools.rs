@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::hops::Hops;
-use super::{Complaint, MAX_WORKERS, Rule, Subject};
+use super::{Complaint, MAX_STAGES, MAX_WORKERS, Rule, Subject};
 use crate::blueprint::{Blueprint, Mode, PoolKind, SUBMIT};
 
 /// What `sched_setaffinity` can name on Linux with the default mask.
@@ -59,6 +59,19 @@ pub(super) fn stages(blueprint: &Blueprint, found: &mut Vec<Complaint>) {
                 format!("`{name}` is a source that does not ask to be polled: it would never make an item");
             let help = "its contract must say `polls`";
             found.push(Complaint::new(Rule::SourceUnpolled, Subject::Stage(i), text, help));
+        }
+    }
+}
+
+/// No worker has more stages, its own and those it reaches, than it can keep track of.
+pub(super) fn crowds(hops: &Hops, found: &mut Vec<Complaint>) {
+    let runs_in = runs_in(hops);
+    for (p, pool) in hops.blueprint.pools.iter().enumerate() {
+        let stages = runs_in.iter().filter(|pools| pools.contains(&p)).count();
+        if stages > MAX_STAGES {
+            let text = format!("each worker of pool `{}` runs {stages} stages", pool.name);
+            let help = format!("spread them over several pools: a worker keeps track of {MAX_STAGES} stages");
+            found.push(Complaint::new(Rule::PoolCrowded, Subject::Pool(p), text, help));
         }
     }
 }
@@ -165,6 +178,23 @@ mod tests {
     fn unused_pool() {
         let graph = two().edge("a -> b", queue(1)).pool("spare", 2).build();
         assert_eq!(only(&graph, Rule::PoolUnused).subject, Subject::Pool(2));
+    }
+
+    /// A worker's stages fit into its bits, those that it only reaches counted.
+    #[test]
+    fn crowded_pool() {
+        for (count, bad) in [(MAX_STAGES, false), (MAX_STAGES + 1, true)] {
+            let mut sketch = Sketch::new().pool("p", 1);
+            for i in 0..count - 1 {
+                sketch = sketch.stage(&format!("s{i}"), Some("p"), through(&["out"]));
+            }
+            sketch = sketch.stage("end", None, anywhere(&[])).edge("submit -> s0", queue(1));
+            for i in 1..count - 1 {
+                sketch = sketch.edge(&format!("s{} -> s{i}", i - 1), INLINE);
+            }
+            let graph = sketch.edge(&format!("s{} -> end", count - 2), INLINE).build();
+            assert_eq!(check(&graph).iter().any(|c| c.rule == Rule::PoolCrowded), bad, "{count}");
+        }
     }
 
     /// Pools of later releases are refused by name, not silently run as resident ones.

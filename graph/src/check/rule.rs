@@ -20,6 +20,8 @@ pub enum Rule {
     Threads,
     /// A pool where no stage runs.
     PoolUnused,
+    /// More stages on one worker than it can keep track of.
+    PoolCrowded,
     /// A kind of pool that a later release brings.
     PoolKind,
     /// A CPU named twice or out of range.
@@ -54,7 +56,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them, in order.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Dangling,
         Self::NameTaken,
         Self::PortUnwired,
@@ -63,6 +65,7 @@ impl Rule {
         Self::RejectNowhere,
         Self::Threads,
         Self::PoolUnused,
+        Self::PoolCrowded,
         Self::PoolKind,
         Self::Cpus,
         Self::PoolMissing,
@@ -91,6 +94,7 @@ impl Rule {
             Self::RejectNowhere => "reject-nowhere",
             Self::Threads => "threads",
             Self::PoolUnused => "pool-unused",
+            Self::PoolCrowded => "pool-crowded",
             Self::PoolKind => "pool-kind",
             Self::Cpus => "cpus",
             Self::PoolMissing => "pool-missing",
