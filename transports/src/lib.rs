@@ -5,9 +5,13 @@
 
 pub mod caps;
 pub mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod control;
 pub mod error;
+mod inproc;
 pub mod link;
+pub mod loopback;
 pub mod memory;
 mod sync;
 pub mod tcp;

@@ -1,0 +1,56 @@
+//! What a transport must provide to be put to the suite: two nodes, a way to link them, and steps.
+//! Deliberately explicit stepping: the suite decides when which half runs, in one thread.
+
+use std::sync::Arc;
+
+use crate::caps::Caps;
+use crate::clock::Nanos;
+use crate::link::{Halves, LinkId};
+use crate::memory::{Access, Memory, RegionId, Regions};
+use crate::wr::Completions;
+
+/// Two nodes of one transport: the initiator posts and reaps, the target is posted to.
+///
+/// Tables of at least 64 regions on both sides, links of at least 8 work requests, no injected faults.
+pub trait Fixture: Sized {
+    /// Fresh nodes, halves attached, no link yet.
+    fn new() -> Self;
+    /// Of the transport under test.
+    fn caps(&self) -> Caps;
+    /// Whether bytes really move (a simulator may be told not to).
+    fn moves_bytes(&self) -> bool {
+        true
+    }
+    /// The initiator's regions.
+    fn initiator(&self) -> &Arc<Regions>;
+    /// The target's regions.
+    fn target(&self) -> &Arc<Regions>;
+    /// Registers memory of the initiator.
+    fn add_local(&mut self, memory: Memory) -> RegionId {
+        self.initiator().add(memory, Access::Local).expect("the fixture's table has room")
+    }
+    /// Registers memory of the target. Answers what a request must quote: region and key.
+    fn add_remote(&mut self, memory: Memory, access: Access) -> (RegionId, u64) {
+        (self.target().add(memory, access).expect("the fixture's table has room"), 0)
+    }
+    /// Dials one more link and lets all halves adopt their ends.
+    fn connect(&mut self) -> LinkId;
+    /// The initiator's halves.
+    fn halves(&mut self) -> &mut Halves;
+    /// The time to hand to the halves.
+    fn now(&mut self) -> Nanos;
+    /// Runs the target's serve half once, if it has one, and lets time pass where time is simulated.
+    fn step_target(&mut self);
+    /// Kills a link from the target's side. `false`: this fixture cannot.
+    fn sever(&mut self, _link: LinkId) -> bool {
+        false
+    }
+    /// Drives all halves once: flush, the target, reap. Answers how many completions came.
+    fn step(&mut self, out: &mut Completions) -> usize {
+        let now = self.now();
+        self.halves().post.flush(now);
+        self.step_target();
+        let now = self.now();
+        self.halves().reap.reap(now, out)
+    }
+}

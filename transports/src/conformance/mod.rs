@@ -1,0 +1,60 @@
+//! One suite for every transport: the words of [`crate::link`] and [`crate::wr`] as cases.
+//!
+//! A transport's test file writes a [`Fixture`] and says `pipeline_transports::conformance!(MyFixture);`.
+//! Deliberately without sleeps and threads: the suite steps all halves itself. Behind the feature
+//! `conformance`, because it asserts and so must not be reachable from a node.
+
+mod bytes;
+mod closing;
+mod fixture;
+mod refusing;
+mod rig;
+mod rooms;
+mod taking_back;
+
+pub use bytes::*;
+pub use closing::*;
+pub use fixture::Fixture;
+pub use refusing::*;
+pub use rooms::*;
+pub use taking_back::*;
+
+/// Instantiates every case of the suite as a test, for a type that implements [`Fixture`].
+#[macro_export]
+macro_rules! conformance {
+    (@cases $fixture:ty: $($case:ident),*) => {
+        $(
+            /// The guarantee of the case of this name in `pipeline_transports::conformance`.
+            #[test]
+            fn $case() {
+                $crate::conformance::$case::<$fixture>();
+            }
+        )*
+    };
+    ($fixture:ty) => {
+        $crate::conformance!(@cases $fixture:
+            write_moves_exact_bytes,
+            read_moves_exact_bytes,
+            batches_complete_once_each,
+            many_outstanding_complete_once_each,
+            unknown_and_stale_regions_are_refused,
+            out_of_bounds_is_refused,
+            missing_rights_are_refused,
+            closing_region_is_refused,
+            refusal_spares_its_neighbours,
+            room_is_honoured,
+            unknown_link_has_no_room,
+            links_are_independent,
+            idle_names_what_it_waits_for,
+            cancel_before_begin,
+            cancel_knows_only_its_own,
+            discarded_read_leaves_the_buffer,
+            abort_completes_all_then_closes_once,
+            abort_leaves_the_target_alone,
+            post_after_death,
+            severed_link_completes_all_then_closes_once,
+            region_in_use_is_busy,
+            removed_region_is_never_touched
+        );
+    };
+}

@@ -1,0 +1,54 @@
+//! The worker pairs of an in-process transport: attached once each, and known when a link is dialled.
+//! Deliberately only their wakers: the halves belong to their workers.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Error;
+use crate::link::Wakes;
+use crate::transport::{NicId, PairId};
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct Ports {
+    pairs: Mutex<BTreeMap<(NicId, PairId), Wakes>>,
+}
+
+impl Ports {
+    /// Notes a pair.
+    pub(crate) fn attach(&self, nic: NicId, pair: PairId, wakes: Wakes) -> Result<(), Error> {
+        if nic != NicId(0) {
+            return Err(Error::BadArgument(format!("NIC {} of a transport that has one", nic.0)));
+        }
+        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        if pairs.insert((nic, pair), wakes).is_some() {
+            return Err(Error::BadArgument(format!("worker pair {} was attached twice", pair.0)));
+        }
+        Ok(())
+    }
+
+    /// The wakers of a pair.
+    pub(crate) fn wakes(&self, nic: NicId, pair: PairId) -> Result<Wakes, Error> {
+        let pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = || Error::BadArgument(format!("NIC {}, worker pair {} is not attached", nic.0, pair.0));
+        pairs.get(&(nic, pair)).cloned().ok_or_else(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Waker;
+
+    /// A pair is attached once, on the NIC there is, before links are dialled on it.
+    #[test]
+    fn attached_once() {
+        let ports = Ports::default();
+        let wakes = || Wakes { post: Waker::none(), reap: Waker::none(), serve: Waker::none() };
+        assert!(ports.wakes(NicId(0), PairId(3)).is_err());
+        ports.attach(NicId(0), PairId(3), wakes()).unwrap();
+        assert!(ports.wakes(NicId(0), PairId(3)).is_ok());
+        assert!(ports.attach(NicId(0), PairId(3), wakes()).is_err());
+        assert!(ports.attach(NicId(1), PairId(0), wakes()).is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! Transfers within a process: between two engines, or an engine and itself, by copying.
+//!
+//! The cheapest transport there is, under the same rules as a wire: the target's regions, rights and gates
+//! are asked for every request. Deliberately no thread of its own: the worker that reaps copies.
+
+mod reap;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::caps::Caps;
+use crate::clock::Nanos;
+use crate::control::Control;
+use crate::error::Error;
+use crate::inproc::{self, Membership, Place, Ports, PostHalf};
+use crate::link::{Halves, Link, Wakes};
+use crate::memory::{Access, Memory, Regions};
+use crate::transport::{
+    BoxFuture, Incoming, NicId, Offer, PairId, Path, Registered, Registration, Transport,
+};
+
+use reap::ReapHalf;
+
+/// Its type in the file.
+pub const KIND: &str = "loopback";
+
+/// Larger work requests than this are refused as malformed: the engine cuts far smaller ones.
+const MAX_BYTES: u64 = 1 << 40;
+
+/// What a file says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopbackSettings {
+    /// Its name in the file; also the name of its one NIC.
+    pub name: String,
+    /// Links a path.
+    pub lanes: u16,
+    /// The meaning of `slice = "auto"`, bytes.
+    pub preferred_bytes: u64,
+    /// Work requests outstanding on a link.
+    pub queue: usize,
+}
+
+impl Default for LoopbackSettings {
+    fn default() -> Self {
+        Self { name: KIND.into(), lanes: 1, preferred_bytes: 256 << 10, queue: 256 }
+    }
+}
+
+/// See the module's head.
+pub struct Loopback {
+    settings: LoopbackSettings,
+    caps: Caps,
+    nics: [String; 1],
+    incarnation: u64,
+    place: Place,
+    regions: Arc<Regions>,
+    ports: Ports,
+    dialled: AtomicU64,
+    /// Peers find the regions while this lives; links to them die with it.
+    _member: Membership,
+}
+
+impl Loopback {
+    /// For the node `incarnation` with these regions.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] for a queue or lane count of 0, or an incarnation that another node of this
+    /// process has; [`Error::Io`] without random bytes.
+    pub fn new(settings: LoopbackSettings, incarnation: u64, regions: Arc<Regions>) -> Result<Self, Error> {
+        if settings.queue == 0 || settings.lanes == 0 {
+            let name = &settings.name;
+            return Err(Error::BadArgument(format!(
+                "transport `{name}`: queue and lanes must be at least 1"
+            )));
+        }
+        let caps = Caps {
+            two_sided: false,
+            fenced: true,
+            read: true,
+            write: true,
+            direct: true,
+            max_bytes: MAX_BYTES,
+            preferred_bytes: settings.preferred_bytes,
+        };
+        Ok(Self {
+            caps,
+            nics: [settings.name.clone()],
+            incarnation,
+            place: Place::here(incarnation)?,
+            _member: Membership::join(incarnation, &regions)?,
+            regions,
+            ports: Ports::default(),
+            dialled: AtomicU64::new(0),
+            settings,
+        })
+    }
+}
+
+/// Copies need no registration.
+struct Nothing;
+
+impl Registered for Nothing {}
+
+impl Transport for Loopback {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn nics(&self) -> &[String] {
+        &self.nics
+    }
+
+    fn register(&self, _memory: &Memory, _access: Access) -> Result<Registration, Error> {
+        Ok(Box::new(Nothing))
+    }
+
+    fn offer(&self) -> Offer {
+        Offer { kind: KIND.into(), name: self.settings.name.clone(), body: self.place.encode() }
+    }
+
+    fn lanes(&self) -> u16 {
+        self.settings.lanes
+    }
+
+    fn dial<'a>(
+        &'a self,
+        path: &'a Path,
+        peer: &'a Offer,
+        _via: &'a mut dyn Control,
+        _by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        let ordinal = self.dialled.fetch_add(1, Ordering::Relaxed);
+        let lane = (self.settings.queue, ordinal);
+        let link = inproc::dial(path, peer, (KIND, self.incarnation), &self.ports, lane);
+        Box::pin(std::future::ready(link))
+    }
+
+    fn accept<'a>(
+        &'a self,
+        _from: Incoming,
+        _via: &'a mut dyn Control,
+        _by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        let error = Error::Unsupported { transport: KIND, what: "accept connections: it has no wire" };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
+        self.ports.attach(nic, pair, wake.clone())?;
+        Ok(Halves {
+            post: Box::new(PostHalf::new(wake.reap)),
+            reap: Box::new(ReapHalf::new(self.regions.clone(), wake.post)),
+            serve: None,
+        })
+    }
+}
