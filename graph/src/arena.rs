@@ -242,7 +242,7 @@ impl Cache {
     }
 }
 
-#[cfg(all(test, not(pipeline_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -250,7 +250,7 @@ fn timespec(ns: Nanos) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
-#[cfg(all(test, not(pipeline_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::now;

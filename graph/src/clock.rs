@@ -193,7 +193,7 @@ fn tsc_is_invariant() -> bool {
     has("constant_tsc") && has("nonstop_tsc") && trusted
 }
 
-#[cfg(all(test, not(pipeline_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -6,26 +6,41 @@
 //! Describe ([`Blueprint`]), check ([`check()`]), plan, start, drain, stop.
 
 pub mod arena;
+mod assembly;
 pub mod bell;
 pub mod blueprint;
 pub mod check;
 pub mod clock;
+pub mod cpus;
+pub mod drain;
 pub mod draw;
 #[doc(hidden)] // Public for the model checks in tests/loom.rs only.
 pub mod edge;
+pub mod engine;
 pub mod fault;
+pub mod inlet;
+mod instance;
 pub mod item;
+mod node;
 pub mod outlet;
+mod placement;
 pub mod plan;
+mod pool;
 pub mod stage;
 pub mod stats;
 mod sync;
+mod wait;
+mod worker;
 
 pub use arena::{Arena, Cache, Slot, Stale};
 pub use blueprint::{Blueprint, Dispatch, EdgeDecl, Mode, PoolDecl, PoolKind, StageDecl, Wait, WhenFull};
 pub use check::{Complaint, Rule, Subject, check};
 pub use clock::{Clock, Nanos};
+pub use cpus::Cpus;
+pub use drain::{DrainReport, Laggard};
+pub use engine::{Engine, StartError, State};
 pub use fault::{Fault, Faults};
+pub use inlet::{Full, Inlet};
 pub use item::{BATCH, Batch, Item};
 pub use outlet::Outlet;
 pub use plan::Plan;

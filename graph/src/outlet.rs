@@ -22,6 +22,10 @@ pub struct Outlet<T: Item> {
     faults: Arc<dyn Faults<T>>,
     /// The stage boundary's time: what parcels are stamped with.
     pub(crate) now: Nanos,
+    /// Items staged for rings, over all ports.
+    waiting: usize,
+    /// Counts accepted pushes, so that the walker sees whether a stage brought something forth.
+    pushes: u32,
     strays: u64,
 }
 
@@ -86,14 +90,21 @@ impl<T: Item> Outlet<T> {
         let at = usize::from(port.0);
         let now = self.now;
         let Some(p) = self.ports.get_mut(at) else { return self.stray(at, item) };
-        match p.wire {
+        let pushed = match p.wire {
             Wire::Inline => p.staged[0].push(item),
-            Wire::Open => self.stray(at, item),
-            _ => match p.stage(item, now) {
-                Err(item) if p.when_full == WhenFull::Reject => self.reject(at, item),
-                other => other,
-            },
-        }
+            Wire::Open => return self.stray(at, item),
+            _ => {
+                let before = p.waiting;
+                let staged = p.stage(item, now);
+                self.waiting = self.waiting + p.waiting - before;
+                match staged {
+                    Err(item) if p.when_full == WhenFull::Reject => return self.reject(at, item),
+                    other => other,
+                }
+            }
+        };
+        self.pushes = self.pushes.wrapping_add(u32::from(pushed.is_ok()));
+        pushed
     }
 
     /// An outlet of `ports` ports without an engine, for the unit tests of stages: each port takes up to
@@ -112,7 +123,7 @@ impl<T: Item> Outlet<T> {
     }
 
     pub(crate) fn new(ports: Box<[PortOut<T>]>, failed: Option<usize>, faults: Arc<dyn Faults<T>>) -> Self {
-        Self { ports, failed, faults, now: 0, strays: 0 }
+        Self { ports, failed, faults, now: 0, waiting: 0, pushes: 0, strays: 0 }
     }
 
     /// The batch that the neighbour behind an inline port is run on.
@@ -136,15 +147,24 @@ impl<T: Item> Outlet<T> {
         let mut moved = false;
         for port in &mut self.ports {
             if port.waiting > 0 {
+                let before = port.waiting;
                 moved |= port.flush(self.now, all);
+                self.waiting = self.waiting + port.waiting - before;
             }
         }
         moved
     }
 
     /// Items staged for rings; those before inline neighbours are their inputs.
+    #[inline]
     pub(crate) fn waiting(&self) -> usize {
-        self.ports.iter().map(|p| p.waiting).sum()
+        self.waiting
+    }
+
+    /// A number that changes with every accepted push.
+    #[inline]
+    pub(crate) fn pushes(&self) -> u32 {
+        self.pushes
     }
 
     /// Items pushed to ports without wire since the last call.
@@ -160,11 +180,13 @@ impl<T: Item> Outlet<T> {
             }
             port.waiting = 0;
         }
+        self.waiting = 0;
     }
 
     #[cold]
     fn stray(&mut self, port: usize, item: T) -> Result<(), T> {
         self.strays += 1;
+        self.pushes = self.pushes.wrapping_add(1);
         let unknown = Fault::Unwired { port: "a port that its spec does not name".into() };
         let fault = self.ports.get(port).map_or(&unknown, |p| &p.unwired);
         self.faults.mark(item, fault, false);
@@ -182,7 +204,10 @@ impl<T: Item> Outlet<T> {
         self.faults.mark(item, &p.rejected, way.is_some());
         match way {
             Some(failed) => self.push(failed, item),
-            None => Ok(()),
+            None => {
+                self.pushes = self.pushes.wrapping_add(1);
+                Ok(())
+            }
         }
     }
 }

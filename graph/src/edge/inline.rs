@@ -33,10 +33,4 @@ impl Hop {
         let (before, after) = nodes.split_at_mut(self.to);
         (&mut after[0], before[self.from].outlet().inline(self.port))
     }
-
-    /// Whether something waits.
-    #[inline]
-    pub(crate) fn is_empty<T: Item, N: HasOutlet<T>>(&self, nodes: &mut [N]) -> bool {
-        nodes[self.from].outlet().inline(self.port).is_empty()
-    }
 }

@@ -130,7 +130,7 @@ pub(crate) struct StageCell {
     pub depth_max: Count,
     pub wait: HistogramCell,
     pub service: HistogramCell,
-    /// While draining: what the stage, its inputs and its outlet hold. `u64::MAX`: not told yet.
+    /// While draining: what the stage, its inputs and its outlet hold.
     pub held: Count,
 }
 
@@ -164,7 +164,7 @@ impl WorkerCell {
     }
 }
 
-#[cfg(all(test, not(pipeline_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

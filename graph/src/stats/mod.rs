@@ -1,5 +1,6 @@
 //! What the engine measures of itself: cells that workers write, names, and the table that readers sum.
 
+pub(crate) mod board;
 pub(crate) mod cell;
 pub mod names;
 pub mod table;

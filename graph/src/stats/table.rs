@@ -54,15 +54,15 @@ pub struct StageStats {
     pub wait: Histogram,
     /// Time of one run or busy poll.
     pub service: Histogram,
-    depth_sum: u64,
-    depth_samples: u64,
-    elapsed_ns: Nanos,
+    pub(super) depth_sum: u64,
+    pub(super) depth_samples: u64,
+    pub(super) elapsed_ns: Nanos,
 }
 
 /// One edge.
 #[derive(Clone, Debug, Default)]
 pub struct EdgeStats {
-    /// `from.port -> to`.
+    /// As it is written: `a -> b`, or `a.port -> b`.
     pub name: String,
     /// `inline`, `queue` or `return`.
     pub mode: &'static str,
@@ -134,7 +134,7 @@ impl Snapshot {
         self.stages.iter().find(|s| s.name == name)
     }
 
-    /// The edge of that name, `from.port -> to`.
+    /// The edge of that name, as [`crate::Blueprint::edge_name`] writes it.
     pub fn edge(&self, name: &str) -> Option<&EdgeStats> {
         self.edges.iter().find(|e| e.name == name)
     }
@@ -213,9 +213,8 @@ impl EdgeStats {
         take(&mut self.overflows, old.overflows);
     }
 
-    pub(crate) fn add(&mut self, cell: &super::cell::EdgeCell) {
+    pub(crate) fn add_pushed(&mut self, cell: &super::cell::EdgeCell) {
         self.pushed += cell.pushed.get();
-        self.popped += cell.popped.get();
         self.batches += cell.batches.get();
         self.rejected += cell.rejected.get();
     }

@@ -1,0 +1,355 @@
+//! From a checked blueprint to workers ready to run: who hosts what, which rings lie between, whose bell
+//! each of them rings. Deliberately without threads: those start when everything is built.
+
+use crate::bell::{Bell, Sleeper};
+use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, FAILED, Mode, WhenFull};
+use crate::clock::Clock;
+use crate::drain::Report;
+use crate::edge::back::Back;
+use crate::edge::dispatch::destinations;
+use crate::edge::inline::Hop;
+use crate::edge::queue::{Parcel, Ring};
+use crate::engine::{PoolHealth, Shared, StartError};
+use crate::fault::Faults;
+use crate::inlet::{Entry, Gate};
+use crate::instance::{Beat, Instance};
+use crate::item::{Batch, Item};
+use crate::node::{Input, Node, Source};
+use crate::outlet::{Outlet, PortOut, Wire};
+use crate::placement::{Place, Placement};
+use crate::stage::{Seat, Spec, Waker};
+use crate::stats::EdgeStats;
+use crate::stats::board::Board;
+use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering};
+use crate::wait::Waiting;
+use crate::worker::{STAGES_MAX, Worker};
+
+/// Everything that [`crate::Engine::start`] needs.
+pub(crate) struct Assembly<T: Item> {
+    pub shared: Arc<Shared<T>>,
+    pub board: Board,
+    pub tracks: Vec<Track<T>>,
+    pub reports: Vec<Arc<Report>>,
+    pub workers: Vec<Worker<T>>,
+}
+
+/// The rings of one edge.
+pub(crate) struct Track<T: Item> {
+    /// Index of the edge.
+    pub edge: usize,
+    /// Index of the stage it leads to.
+    pub to: usize,
+    way: Way<T>,
+    /// On the edge from `submit`.
+    gates: Box<[Arc<Gate>]>,
+}
+
+enum Way<T: Item> {
+    Queue(Box<[Arc<Ring<Parcel<T>>>]>),
+    Back(Box<[Arc<Back<T>>]>),
+}
+
+impl<T: Item> Track<T> {
+    /// Whether nothing is in it, nor on its way into it from an inlet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gates.iter().all(|gate| gate.taken() == 0)
+            && match &self.way {
+                Way::Queue(rings) => rings.iter().all(|r| r.is_empty()),
+                Way::Back(rings) => rings.iter().all(|r| r.is_empty()),
+            }
+    }
+
+    /// What only the rings themselves and the inlets know of an edge.
+    pub(crate) fn add_to(&self, line: &mut EdgeStats, entry: Option<&Entry<T>>) {
+        if let Way::Back(rings) = &self.way {
+            line.overflows = rings.iter().map(|r| r.overflows()).sum();
+        }
+        if let Some(entry) = entry.filter(|_| !self.gates.is_empty()) {
+            line.pushed += entry.pushed.load(Ordering::Acquire);
+            line.batches += entry.batches.load(Ordering::Relaxed);
+            line.rejected += entry.refused.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Takes everything out. Workers have ended; an inlet may still be pushing what it had reserved.
+    pub(crate) fn sweep(&self, each: &mut dyn FnMut(T)) {
+        match &self.way {
+            Way::Queue(rings) => {
+                for (i, ring) in rings.iter().enumerate() {
+                    while let Some(mut parcel) = self.next(ring, i) {
+                        std::iter::from_fn(|| parcel.batch.pop()).for_each(&mut *each);
+                    }
+                }
+            }
+            Way::Back(rings) => {
+                let mut batch = Batch::new();
+                for ring in rings {
+                    while ring.pop(&mut batch) > 0 {
+                        std::iter::from_fn(|| batch.pop()).for_each(&mut *each);
+                    }
+                }
+            }
+        }
+    }
+
+    fn next(&self, ring: &Ring<Parcel<T>>, i: usize) -> Option<Parcel<T>> {
+        let Some(gate) = self.gates.get(i) else { return ring.pop() };
+        while gate.taken() > 0 {
+            if let Some(parcel) = ring.pop() {
+                gate.refund();
+                return Some(parcel);
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+}
+
+/// Builds everything. The graph has passed [`crate::check()`].
+pub(crate) fn assemble<T: Item>(
+    blueprint: &Blueprint,
+    specs: &[Arc<dyn Spec<T>>],
+    faults: Arc<dyn Faults<T>>,
+) -> Result<Assembly<T>, StartError> {
+    match_specs(blueprint, specs)?;
+    let placement = Placement::new(blueprint);
+    if let Some(place) = placement.places.iter().find(|p| p.stages.len() > STAGES_MAX) {
+        let (worker, stages) = (place.name.clone(), place.stages.len());
+        return Err(StartError::TooManyStages { worker, stages, max: STAGES_MAX });
+    }
+    let bells: Box<[Arc<Bell>]> = placement.places.iter().map(|_| Arc::new(Bell::new())).collect();
+    let tracks: Vec<_> =
+        (0..blueprint.edges.len()).filter_map(|e| track(blueprint, &placement, &bells, e)).collect();
+    let shared = Arc::new(Shared {
+        draining: AtomicBool::new(false),
+        stopping: AtomicBool::new(false),
+        pools: blueprint.pools.iter().map(|p| PoolHealth::new(&p.name)).collect(),
+        faults,
+        bells,
+        entry: entry(blueprint, specs, &tracks),
+    });
+    let mut builder = Builder {
+        blueprint,
+        specs,
+        placement: &placement,
+        tracks: &tracks,
+        shared,
+        board: Board::new(blueprint),
+    };
+    let mut workers = Vec::with_capacity(placement.places.len());
+    for at in 0..placement.places.len() {
+        workers.push(builder.worker(at)?);
+    }
+    let reports = workers.iter().map(|w| w.report.clone()).collect();
+    Ok(Assembly { shared: builder.shared, board: builder.board, tracks, reports, workers })
+}
+
+fn match_specs<T: Item>(blueprint: &Blueprint, specs: &[Arc<dyn Spec<T>>]) -> Result<(), StartError> {
+    for (i, decl) in blueprint.stages.iter().enumerate() {
+        let mismatch = |what: &str| StartError::Mismatch { stage: decl.name.clone(), what: what.into() };
+        let spec = specs.get(i).ok_or_else(|| mismatch("has no spec"))?;
+        if spec.ports() != decl.shape.ports {
+            return Err(mismatch("its ports are not those of its spec"));
+        }
+        if spec.contract() != decl.shape.contract {
+            return Err(mismatch("its contract is not that of its spec"));
+        }
+    }
+    Ok(())
+}
+
+/// The rings of an edge, with the bells of both ends. `None` for inline.
+fn track<T: Item>(
+    blueprint: &Blueprint,
+    placement: &Placement,
+    bells: &[Arc<Bell>],
+    edge: usize,
+) -> Option<Track<T>> {
+    let decl = &blueprint.edges[edge];
+    let bells_of = |stage: usize| -> Vec<_> { placement.hosts(stage).map(|at| bells[at].clone()).collect() };
+    let consumers = bells_of(decl.to);
+    let rings = |dispatch: Dispatch| -> Vec<Vec<Arc<Bell>>> {
+        match destinations(dispatch, consumers.len()) {
+            1 => vec![consumers.clone()],
+            _ => consumers.iter().map(|bell| vec![bell.clone()]).collect(),
+        }
+    };
+    let mut gates = Vec::new();
+    let way = match decl.mode {
+        Mode::Inline => return None,
+        Mode::Queue { capacity, dispatch, .. } => {
+            let producers = decl.from.map_or_else(Vec::new, bells_of);
+            let rings = rings(dispatch);
+            if decl.from.is_none() {
+                gates = rings.iter().map(|_| Arc::new(Gate::new(capacity))).collect();
+            }
+            let make = |bells| Arc::new(Ring::new(capacity, bells, producers.clone()));
+            Way::Queue(rings.into_iter().map(make).collect())
+        }
+        Mode::Return { dispatch } => {
+            let make = |bells| Arc::new(Back::new(blueprint.tokens, bells));
+            Way::Back(rings(dispatch).into_iter().map(make).collect())
+        }
+    };
+    Some(Track { edge, to: decl.to, way, gates: gates.into() })
+}
+
+fn entry<T: Item>(
+    blueprint: &Blueprint,
+    specs: &[Arc<dyn Spec<T>>],
+    tracks: &[Track<T>],
+) -> Option<Arc<Entry<T>>> {
+    let track = tracks.iter().find(|t| !t.gates.is_empty())?;
+    let (Way::Queue(rings), Mode::Queue { dispatch, .. }) = (&track.way, blueprint.edges[track.edge].mode)
+    else {
+        return None;
+    };
+    Some(Arc::new(Entry {
+        rings: rings.clone(),
+        gates: track.gates.clone(),
+        dispatch,
+        target: specs[track.to].clone(),
+        pushed: AtomicU64::new(0),
+        batches: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+    }))
+}
+
+struct Builder<'a, T: Item> {
+    blueprint: &'a Blueprint,
+    specs: &'a [Arc<dyn Spec<T>>],
+    placement: &'a Placement,
+    tracks: &'a [Track<T>],
+    shared: Arc<Shared<T>>,
+    board: Board,
+}
+
+impl<T: Item> Builder<'_, T> {
+    fn worker(&mut self, at: usize) -> Result<Worker<T>, StartError> {
+        let place = &self.placement.places[at];
+        let pool = &self.blueprint.pools[place.pool];
+        let bell = self.shared.bells[at].clone();
+        let mut nodes = Vec::with_capacity(place.stages.len());
+        for &stage in &place.stages {
+            nodes.push(self.node(place, stage, &bell)?);
+        }
+        let cell = self.board.worker(&place.name, &pool.name, place.cpu, bell.clone());
+        Ok(Worker {
+            name: place.name.clone(),
+            cpu: place.cpu,
+            pool: place.pool,
+            nodes,
+            ready: 0,
+            beat: Beat::new(Clock::monotonic()),
+            waiting: Waiting::new(pool.wait, place.cpu.is_some()),
+            sleeper: Sleeper::new(bell),
+            cell,
+            report: Arc::new(Report::new()),
+            shared: self.shared.clone(),
+            condemned: false,
+        })
+    }
+
+    fn node(&mut self, place: &Place, stage: usize, bell: &Arc<Bell>) -> Result<Node<T>, StartError> {
+        let blueprint = self.blueprint;
+        let (decl, spec) = (&blueprint.stages[stage], self.specs[stage].clone());
+        let ringer = bell.clone();
+        let seat = Seat {
+            stage: decl.name.as_str().into(),
+            pool: blueprint.pools[place.pool].name.as_str().into(),
+            worker: place.worker,
+            workers: place.workers,
+            group: place.group,
+            group_name: place.group_name.as_str().into(),
+            pair: place.pair,
+            waker: Waker::new(move || ringer.ring()),
+        };
+        let local = |s: usize| place.stages.iter().position(|here| *here == s);
+        let hop = |(edge, decl): (usize, &EdgeDecl)| {
+            let inline = decl.mode == Mode::Inline;
+            let (from, to) = (local(decl.from.filter(|_| inline)?)?, local(decl.to)?);
+            Some(Hop { from, port: decl.port, to, edge })
+        };
+        let hops: Vec<_> = blueprint.edges.iter().enumerate().filter_map(hop).collect();
+        let here = local(stage);
+        Ok(Node {
+            inputs: self.inputs(place, stage),
+            hops_in: hops.iter().filter(|h| Some(h.to) == here).copied().collect(),
+            hops_out: hops.iter().filter(|h| Some(h.from) == here).copied().collect(),
+            polls: decl.shape.contract.polls,
+            instance: Instance {
+                stage: Some(spec.build(&seat)?),
+                outlet: self.outlet(stage),
+                spec,
+                seat,
+                cell: self.board.stage(stage),
+                faults: self.shared.faults.clone(),
+                alarm: self.shared.clone(),
+                orphans: Batch::new(),
+                small: 0,
+                blocked_at: None,
+                guest: decl.pool.is_none(),
+            },
+        })
+    }
+
+    /// The rings a stage reads on this worker, return edges first.
+    fn inputs(&mut self, place: &Place, stage: usize) -> Vec<Input<T>> {
+        let mut inputs = Vec::new();
+        for track in self.tracks.iter().filter(|t| t.to == stage) {
+            let mine = |rings: usize| if rings == 1 { 0 } else { place.worker };
+            let (source, gate) = match &track.way {
+                Way::Back(rings) => (Source::Back(rings[mine(rings.len())].clone()), None),
+                Way::Queue(rings) => {
+                    let mine = mine(rings.len());
+                    (Source::Queue(rings[mine].clone()), track.gates.get(mine).cloned())
+                }
+            };
+            let cell = self.board.edge(track.edge);
+            inputs.push(Input { source, pending: Batch::new(), cell, gate });
+        }
+        inputs.sort_by_key(|i| !matches!(i.source, Source::Back(_)));
+        inputs
+    }
+
+    fn outlet(&mut self, stage: usize) -> Outlet<T> {
+        let decl = &self.blueprint.stages[stage];
+        let ports = (0..decl.shape.ports.len()).map(|port| self.port(stage, port)).collect();
+        let wired =
+            |port: usize| self.blueprint.edges.iter().any(|e| e.from == Some(stage) && e.port == port);
+        let failed = decl.shape.ports.iter().position(|p| p.name == FAILED).filter(|p| wired(*p));
+        Outlet::new(ports, failed, self.shared.faults.clone())
+    }
+
+    fn port(&mut self, stage: usize, port: usize) -> PortOut<T> {
+        let blueprint = self.blueprint;
+        let decl = &blueprint.stages[stage];
+        let port_name = format!("{}.{}", decl.name, decl.shape.ports[port].name);
+        let wire = |e: &&EdgeDecl| e.from == Some(stage) && e.port == port;
+        let Some(edge) = blueprint.edges.iter().find(wire) else {
+            return PortOut::new(Wire::Open, 0, &port_name, "");
+        };
+        let index = blueprint.edges.iter().position(|e| std::ptr::eq(e, edge)).unwrap_or_default();
+        let name = blueprint.edge_name(edge);
+        let track = self.tracks.iter().find(|t| t.edge == index);
+        let wire = match track.map(|t| &t.way) {
+            None => Wire::Inline,
+            Some(Way::Queue(rings)) => Wire::Queue(rings.clone()),
+            Some(Way::Back(rings)) => Wire::Back(rings.clone()),
+        };
+        let (dispatch, when_full) = match edge.mode {
+            Mode::Inline => (Dispatch::Any, WhenFull::Wait),
+            Mode::Queue { dispatch, when_full, .. } => (dispatch, when_full),
+            Mode::Return { dispatch } => (dispatch, WhenFull::Wait),
+        };
+        let count = match &wire {
+            Wire::Open | Wire::Inline => 1,
+            Wire::Queue(rings) => rings.len(),
+            Wire::Back(rings) => rings.len(),
+        };
+        PortOut::new(wire, count, &port_name, &name)
+            .dispatched(dispatch, self.specs[edge.to].clone())
+            .when_full(when_full)
+            .counted(self.board.edge(index))
+    }
+}

@@ -1,0 +1,196 @@
+//! The way in: the reserved edge `submit -> STAGE`, open to any thread.
+//! Deliberately all or nothing: every entry is reserved before the first is pushed, so that nobody has to
+//! take half a submission back.
+
+use crate::blueprint::Dispatch;
+use crate::clock::now;
+use crate::edge::dispatch::destination;
+use crate::edge::queue::{Parcel, Ring};
+use crate::item::{BATCH, Batch, Item};
+use crate::stage::Spec;
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
+
+/// Why a submission was not taken. Nothing of it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    /// A ring has no room for its part: try again when some work has ended.
+    #[error("the entry queue has no room: try again when some work has ended, or enlarge `submit -> ..`")]
+    NoRoom,
+    /// The engine drains or has stopped, or the graph has no `submit` edge.
+    #[error("the graph takes nothing: it drains, has stopped, or has no `submit` edge")]
+    Closed,
+}
+
+/// Set in the credits of a closed gate; credits stay far below.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// Entries of one ring that nobody has reserved.
+pub struct Gate {
+    credits: AtomicUsize,
+    capacity: usize,
+}
+
+impl Gate {
+    /// A gate before an empty ring.
+    pub fn new(capacity: usize) -> Self {
+        Self { credits: AtomicUsize::new(capacity), capacity }
+    }
+
+    /// Takes `entries` credits.
+    ///
+    /// # Errors
+    /// [`Full`] when there are fewer, or the gate is closed.
+    pub fn reserve(&self, entries: usize) -> Result<(), Full> {
+        let take = |credits: usize| {
+            if credits & CLOSED == 0 { credits.checked_sub(entries) } else { None }
+        };
+        match self.credits.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take) {
+            Ok(_) => Ok(()),
+            Err(credits) if credits & CLOSED != 0 => Err(Full::Closed),
+            Err(_) => Err(Full::NoRoom),
+        }
+    }
+
+    /// Gives one credit back, after an entry was popped.
+    pub fn refund(&self) {
+        self.credits.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn refund_all(&self, entries: usize) {
+        self.credits.fetch_add(entries, Ordering::AcqRel);
+    }
+
+    pub(crate) fn close(&self) {
+        self.credits.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// Entries reserved and not yet popped.
+    pub(crate) fn taken(&self) -> usize {
+        self.capacity.saturating_sub(self.credits.load(Ordering::Acquire) & !CLOSED)
+    }
+}
+
+/// What all inlets of an engine share.
+pub(crate) struct Entry<T: Item> {
+    pub rings: Box<[Arc<Ring<Parcel<T>>>]>,
+    pub gates: Box<[Arc<Gate>]>,
+    pub dispatch: Dispatch,
+    pub target: Arc<dyn Spec<T>>,
+    pub pushed: AtomicU64,
+    pub batches: AtomicU64,
+    pub refused: AtomicU64,
+}
+
+/// A handle for submitting. Cheap to clone; any thread; never blocks.
+pub struct Inlet<T: Item> {
+    pub(crate) entry: Option<Arc<Entry<T>>>,
+}
+
+impl<T: Item> Clone for Inlet<T> {
+    fn clone(&self) -> Self {
+        Self { entry: self.entry.clone() }
+    }
+}
+
+/// Submissions up to this many items find their destinations without an allocation.
+const ON_STACK: usize = 64;
+
+impl<T: Item> Inlet<T> {
+    /// Destinations: the workers of the target's pool; 1 with `dispatch = "any"`, 0 without a submit edge.
+    pub fn workers(&self) -> usize {
+        self.entry.as_ref().map_or(0, |e| e.rings.len())
+    }
+
+    /// The destination of `item`, below [`Inlet::workers`]. Items of one destination may be chained.
+    pub fn worker_of(&self, item: T) -> usize {
+        self.entry.as_ref().map_or(0, |e| e.worker_of(item))
+    }
+
+    /// Submits all items, or none. An entry of a ring takes up to [`BATCH`] items of one destination.
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was taken.
+    pub fn push_all(&self, items: &[T]) -> Result<(), Full> {
+        let Some(entry) = &self.entry else { return Err(Full::Closed) };
+        let done = match items {
+            [] => return Ok(()),
+            [item] => entry.push_one(*item),
+            _ if entry.rings.len() == 1 => entry.push_to(&[], items),
+            _ if items.len() <= ON_STACK => {
+                let mut to = [0u16; ON_STACK];
+                entry.sort(items, &mut to[..items.len()]);
+                entry.push_to(&to[..items.len()], items)
+            }
+            _ => {
+                let mut to = vec![0u16; items.len()];
+                entry.sort(items, &mut to);
+                entry.push_to(&to, items)
+            }
+        };
+        if done.is_err() {
+            entry.refused.fetch_add(items.len() as u64, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+impl<T: Item> Entry<T> {
+    fn worker_of(&self, item: T) -> usize {
+        destination(self.dispatch, &*self.target, item, self.rings.len())
+    }
+
+    fn sort(&self, items: &[T], to: &mut [u16]) {
+        for (to, item) in to.iter_mut().zip(items) {
+            // The check bounds pools to 1024 workers.
+            *to = self.worker_of(*item) as u16;
+        }
+    }
+
+    fn push_one(&self, item: T) -> Result<(), Full> {
+        let worker = self.worker_of(item);
+        self.gates[worker].reserve(1)?;
+        let mut batch = Batch::new();
+        let _ = batch.push(item); // An empty batch has room.
+        self.send(worker, batch);
+        Ok(())
+    }
+
+    /// `to` names each item's destination; empty: all go to the first.
+    fn push_to(&self, to: &[u16], items: &[T]) -> Result<(), Full> {
+        let is_for = |at: usize, worker: usize| to.get(at).is_none_or(|t| usize::from(*t) == worker);
+        let entries =
+            |worker: usize| (0..items.len()).filter(|at| is_for(*at, worker)).count().div_ceil(BATCH);
+        for worker in 0..self.rings.len() {
+            if let Err(full) = self.gates[worker].reserve(entries(worker)) {
+                (0..worker).for_each(|w| self.gates[w].refund_all(entries(w)));
+                return Err(full);
+            }
+        }
+        for worker in 0..self.rings.len() {
+            let mut batch = Batch::new();
+            for (_, item) in items.iter().enumerate().filter(|(at, _)| is_for(*at, worker)) {
+                if batch.push(*item).is_err() {
+                    self.send(worker, std::mem::take(&mut batch));
+                    let _ = batch.push(*item); // Just emptied.
+                }
+            }
+            if !batch.is_empty() {
+                self.send(worker, batch);
+            }
+        }
+        Ok(())
+    }
+
+    /// Pushes an entry that is paid for.
+    fn send(&self, worker: usize, batch: Batch<T>) {
+        let items = batch.len() as u64;
+        let mut parcel = Parcel { pushed_at: now(), batch };
+        // Whoever pops gives the credit back after the pop, so a paid entry finds room at once.
+        while let Err(back) = self.rings[worker].push(parcel) {
+            parcel = back;
+            std::thread::yield_now();
+        }
+        self.pushed.fetch_add(items, Ordering::Relaxed);
+        self.batches.fetch_add(1, Ordering::Relaxed);
+    }
+}

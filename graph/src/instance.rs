@@ -1,0 +1,241 @@
+//! One stage instance with its outlet and its counters: how it is run, polled and measured, and what happens
+//! when it panics. Deliberately without inputs and order: a batch is handed in, the walker decides when.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::clock::{Clock, Nanos};
+use crate::fault::{Fault, Faults};
+use crate::item::{Batch, Item};
+use crate::outlet::Outlet;
+use crate::stage::{Arming, Context, Drained, Polled, Seat, Spec, Stage};
+use crate::stats::cell::StageCell;
+use crate::sync::Arc;
+
+/// Batches below this are timed one in [`SAMPLE`]: two clock reads cost as much as they do.
+const SMALL: usize = 4;
+const SAMPLE: u32 = 16;
+
+/// The time at the last stage boundary, shared by the stages on both sides of it.
+pub(crate) struct Beat {
+    clock: Clock,
+    pub now: Nanos,
+    /// Something ran since `now` was read.
+    stale: bool,
+    pub draining: bool,
+}
+
+impl Beat {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let now = clock.now();
+        Self { clock, now, stale: false, draining: false }
+    }
+
+    #[inline]
+    pub(crate) fn read(&mut self) -> Nanos {
+        self.now = self.clock.now();
+        self.stale = false;
+        self.now
+    }
+
+    #[inline]
+    fn start(&mut self) -> Nanos {
+        if self.stale { self.read() } else { self.now }
+    }
+}
+
+/// What is told to the engine about panics; answers whether the pool has had too many.
+pub(crate) trait Alarm: Send + Sync {
+    fn panicked(&self, seat: &Seat, now: Nanos) -> bool;
+}
+
+/// See the head of the file.
+pub(crate) struct Instance<T: Item> {
+    /// `None`: it panicked too often, or could not be rebuilt. Its items fail from then on.
+    pub stage: Option<Box<dyn Stage<T>>>,
+    pub outlet: Outlet<T>,
+    pub spec: Arc<dyn Spec<T>>,
+    pub seat: Seat,
+    pub cell: Arc<StageCell>,
+    pub faults: Arc<dyn Faults<T>>,
+    pub alarm: Arc<dyn Alarm>,
+    /// What a panic left over and the `failed` port had no room for yet; already marked.
+    pub orphans: Batch<T>,
+    pub small: u32,
+    pub blocked_at: Option<Nanos>,
+    /// Has no pool of its own: it outlives the failure of its host's.
+    pub guest: bool,
+}
+
+impl<T: Item> Instance<T> {
+    /// Runs on a batch. Answers whether anything moved; what is left in `batch` comes again.
+    #[inline]
+    pub(crate) fn run(&mut self, batch: &mut Batch<T>, beat: &mut Beat) -> bool {
+        let Some(stage) = self.stage.as_mut().filter(|_| self.orphans.is_empty()) else {
+            return self.bury(batch);
+        };
+        let (before, pushes) = (batch.len(), self.outlet.pushes());
+        let weight = if before >= SMALL {
+            1
+        } else {
+            self.small = self.small.wrapping_add(1);
+            if self.small.is_multiple_of(SAMPLE) { u64::from(SAMPLE) } else { 0 }
+        };
+        let start = if weight > 0 { beat.start() } else { beat.now };
+        self.outlet.now = beat.now;
+        let mut cx = Context { now: beat.now, draining: beat.draining };
+        let ran = catch_unwind(AssertUnwindSafe(|| stage.run(batch, &mut self.outlet, &mut cx)));
+        beat.stale = true;
+        if weight > 0 {
+            let service = beat.read() - start;
+            self.cell.service.record(service, weight);
+            self.cell.busy_ns.add(service * weight);
+        }
+        self.cell.batches.add(1);
+        self.cell.items.add((before - batch.len().min(before)) as u64);
+        if ran.is_err() {
+            self.panicked(batch, beat);
+            return true;
+        }
+        let moved = batch.len() != before || self.outlet.pushes() != pushes;
+        self.account(moved, beat.now);
+        moved
+    }
+
+    /// Polls. Answers whether anything happened.
+    pub(crate) fn poll(&mut self, beat: &mut Beat) -> bool {
+        if !self.orphans.is_empty() {
+            self.bury(&mut Batch::new());
+        }
+        let Some(stage) = self.stage.as_mut() else { return false };
+        let (start, pushes) = (beat.start(), self.outlet.pushes());
+        self.outlet.now = beat.now;
+        let mut cx = Context { now: beat.now, draining: beat.draining };
+        let polled = catch_unwind(AssertUnwindSafe(|| stage.poll(&mut self.outlet, &mut cx)));
+        beat.stale = true;
+        self.cell.polls.add(1);
+        let Ok(polled) = polled else {
+            self.panicked(&mut Batch::new(), beat);
+            return true;
+        };
+        let busy = polled == Polled::Busy || self.outlet.pushes() != pushes;
+        if busy {
+            let service = beat.read() - start;
+            self.cell.busy_polls.add(1);
+            self.cell.service.record(service, 1);
+            self.cell.busy_ns.add(service);
+        }
+        busy
+    }
+
+    /// Lets the stage flush, and asks what it still holds, its outlet included. Answers too whether it
+    /// pushed.
+    pub(crate) fn drain(&mut self, beat: &mut Beat) -> (bool, usize) {
+        let pushes = self.outlet.pushes();
+        let mut held = self.orphans.len() + self.outlet.waiting();
+        if let Some(stage) = self.stage.as_mut() {
+            self.outlet.now = beat.now;
+            let mut cx = Context { now: beat.now, draining: true };
+            match catch_unwind(AssertUnwindSafe(|| stage.drain(&mut self.outlet, &mut cx))) {
+                Ok(Drained::Empty) => {}
+                Ok(Drained::Holds(n)) => held += n,
+                Err(_) => self.panicked(&mut Batch::new(), beat),
+            }
+        }
+        (self.outlet.pushes() != pushes, held)
+    }
+
+    /// Lets the stage name what a sleep must wait for.
+    pub(crate) fn arm(&mut self, on: &mut dyn Arming, beat: &mut Beat) {
+        let Some(stage) = self.stage.as_mut() else { return };
+        if catch_unwind(AssertUnwindSafe(|| stage.arm(on))).is_err() {
+            on.busy();
+            self.panicked(&mut Batch::new(), beat);
+        }
+    }
+
+    /// Ends the instance for good: its pool has failed.
+    pub(crate) fn condemn(&mut self) {
+        let stage = self.stage.take();
+        // What its drop does is as untrusted as what its run did.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(stage)));
+    }
+
+    /// Takes out what is in its outlet.
+    pub(crate) fn sweep(&mut self, each: &mut dyn FnMut(T)) {
+        std::iter::from_fn(|| self.orphans.pop()).for_each(&mut *each);
+        self.outlet.sweep(each);
+    }
+
+    #[inline]
+    fn account(&mut self, moved: bool, now: Nanos) {
+        if let Some(since) = self.blocked_at {
+            self.cell.blocked_ns.add(now.saturating_sub(since));
+            self.blocked_at = None;
+        }
+        if !moved {
+            self.blocked_at = Some(now);
+        }
+        let strays = self.outlet.take_strays();
+        if strays > 0 {
+            self.cell.strays.add(strays);
+        }
+    }
+
+    /// What is left of the batch fails; the instance is built anew, unless there have been too many.
+    #[cold]
+    fn panicked(&mut self, batch: &mut Batch<T>, beat: &mut Beat) {
+        self.cell.panics.add(1);
+        let name = self.seat.stage.clone();
+        tracing::error!(stage = &*name, worker = self.seat.worker, "a stage panicked");
+        self.condemn();
+        if self.alarm.panicked(&self.seat, beat.read()) {
+            tracing::error!(stage = &*name, pool = &*self.seat.pool, "too many panics: the pool has failed");
+        } else {
+            let built = catch_unwind(AssertUnwindSafe(|| self.spec.build(&self.seat)));
+            match built {
+                Ok(Ok(stage)) => self.stage = Some(stage),
+                Ok(Err(error)) => tracing::error!(%error, "a stage that panicked could not be rebuilt"),
+                Err(_) => tracing::error!(stage = &*name, "a stage panicked while it was rebuilt"),
+            }
+        }
+        self.orphan(batch);
+    }
+
+    /// In place of a run: sends what earlier panics left over; a dead stage's new input follows it.
+    #[cold]
+    fn bury(&mut self, batch: &mut Batch<T>) -> bool {
+        let moved = self.send_orphans();
+        if self.stage.is_some() || !self.orphans.is_empty() || batch.is_empty() {
+            return moved;
+        }
+        self.orphan(batch);
+        true
+    }
+
+    /// Marks a batch that will not be run, and sends it to `failed` as far as there is room; the rest waits
+    /// among the orphans, which are empty before: nothing is run while there are any.
+    fn orphan(&mut self, batch: &mut Batch<T>) {
+        let fault = Fault::Panic { stage: self.seat.stage.clone() };
+        let travels = self.outlet.failed().is_some();
+        while let Some(item) = batch.pop() {
+            self.faults.mark(item, &fault, travels);
+            if travels && self.orphans.push(item).is_err() {
+                break; // A batch fits into an empty batch.
+            }
+        }
+        self.send_orphans();
+    }
+
+    fn send_orphans(&mut self) -> bool {
+        let Some(failed) = self.outlet.failed() else { return false };
+        let mut moved = false;
+        while let Some(item) = self.orphans.peek() {
+            if self.outlet.push(failed, item).is_err() {
+                break;
+            }
+            self.orphans.pop();
+            moved = true;
+        }
+        moved
+    }
+}

@@ -1,0 +1,110 @@
+//! A stage instance in its place on a worker: the rings it reads, and its neighbours on inline edges.
+//! Deliberately without any order: the walker ([`crate::worker`]) decides who runs when.
+
+use crate::clock::Nanos;
+use crate::edge::back::Back;
+use crate::edge::inline::{HasOutlet, Hop};
+use crate::edge::queue::{Parcel, Ring};
+use crate::inlet::Gate;
+use crate::instance::{Beat, Instance};
+use crate::item::{Batch, Item};
+use crate::outlet::Outlet;
+use crate::stats::cell::{EdgeCell, StageCell};
+use crate::sync::Arc;
+
+/// See the head of the file.
+pub(crate) struct Node<T: Item> {
+    pub instance: Instance<T>,
+    /// Return rings first.
+    pub inputs: Vec<Input<T>>,
+    pub hops_in: Vec<Hop>,
+    pub hops_out: Vec<Hop>,
+    pub polls: bool,
+}
+
+impl<T: Item> HasOutlet<T> for Node<T> {
+    #[inline]
+    fn outlet(&mut self) -> &mut Outlet<T> {
+        &mut self.instance.outlet
+    }
+}
+
+impl<T: Item> Node<T> {
+    /// Runs on one of its rings, popping first if nothing is left of the last batch. Answers
+    /// whether anything moved.
+    #[inline]
+    pub(crate) fn run_input(&mut self, input: usize, beat: &mut Beat) -> bool {
+        let from = &mut self.inputs[input];
+        if from.pending.is_empty() && !from.pop(beat.now, &self.instance.cell) {
+            return false;
+        }
+        self.instance.run(&mut from.pending, beat)
+    }
+
+    /// Items between rings and stage, and between stage and inline neighbours.
+    pub(crate) fn pending(&mut self) -> usize {
+        let rings = self.inputs.iter().map(|i| i.pending.len()).sum::<usize>();
+        let outlet = &mut self.instance.outlet;
+        rings + self.hops_out.iter().map(|h| outlet.inline(h.port).len()).sum::<usize>()
+    }
+
+    /// Takes out everything that is neither in a ring nor inside the stage.
+    pub(crate) fn sweep(&mut self, each: &mut dyn FnMut(T)) {
+        for input in &mut self.inputs {
+            std::iter::from_fn(|| input.pending.pop()).for_each(&mut *each);
+        }
+        self.instance.sweep(each);
+    }
+}
+
+/// A ring that a node reads, and the batch it is run on next.
+pub(crate) struct Input<T: Item> {
+    pub source: Source<T>,
+    pub pending: Batch<T>,
+    pub cell: Arc<EdgeCell>,
+    /// On the edge from `submit`: where a popped entry is given back.
+    pub gate: Option<Arc<Gate>>,
+}
+
+pub(crate) enum Source<T: Item> {
+    Back(Arc<Back<T>>),
+    Queue(Arc<Ring<Parcel<T>>>),
+}
+
+impl<T: Item> Input<T> {
+    /// Whether the ring itself has something.
+    #[inline]
+    pub(crate) fn ring_is_empty(&self) -> bool {
+        match &self.source {
+            Source::Back(ring) => ring.is_empty(),
+            Source::Queue(ring) => ring.is_empty(),
+        }
+    }
+
+    /// Takes the next batch from the ring.
+    #[inline]
+    fn pop(&mut self, now: Nanos, stage: &StageCell) -> bool {
+        match &self.source {
+            Source::Back(ring) => {
+                let came = ring.pop(&mut self.pending);
+                self.cell.popped.add(came as u64);
+                came > 0
+            }
+            Source::Queue(ring) => {
+                let depth = ring.len() as u64;
+                let Some(parcel) = ring.pop() else { return false };
+                if let Some(gate) = &self.gate {
+                    gate.refund();
+                }
+                self.pending = parcel.batch;
+                let came = self.pending.len() as u64;
+                self.cell.popped.add(came);
+                stage.depth_sum.add(depth);
+                stage.depth_samples.add(1);
+                stage.depth_max.max(depth);
+                stage.wait.record(now.saturating_sub(parcel.pushed_at), came);
+                true
+            }
+        }
+    }
+}

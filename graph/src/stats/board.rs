@@ -1,0 +1,132 @@
+//! Which cells belong to which stage, edge and worker; made once at start, summed on every snapshot.
+
+use super::cell::{EdgeCell, StageCell, WorkerCell};
+use super::table::{EdgeStats, Snapshot, StageStats, WorkerStats};
+use crate::bell::Bell;
+use crate::blueprint::{Blueprint, Dispatch, Mode};
+use crate::clock::{Nanos, now};
+use crate::sync::{Arc, Ordering};
+
+/// All cells of an engine.
+pub(crate) struct Board {
+    started_at: Nanos,
+    stages: Vec<(StageStats, Vec<Arc<StageCell>>)>,
+    edges: Vec<(EdgeStats, Vec<Arc<EdgeCell>>)>,
+    workers: Vec<(WorkerStats, Arc<WorkerCell>, Arc<Bell>)>,
+}
+
+impl Board {
+    /// A board with a line for each stage and edge, and no cells yet.
+    pub(crate) fn new(blueprint: &Blueprint) -> Self {
+        let pool_of = |stage: usize| blueprint.stages[stage].pool.map(|p| &blueprint.pools[p]);
+        let edges: Vec<_> = blueprint
+            .edges
+            .iter()
+            .map(|edge| {
+                let consumers = pool_of(edge.to).map_or(1, |p| p.workers());
+                let rings = |d: Dispatch| if d == Dispatch::Any { 1 } else { consumers };
+                let (mode, rings, capacity) = match edge.mode {
+                    Mode::Inline => ("inline", 0, 0),
+                    Mode::Queue { capacity, dispatch, .. } => ("queue", rings(dispatch), capacity),
+                    Mode::Return { dispatch } => ("return", rings(dispatch), blueprint.tokens),
+                };
+                EdgeStats { name: blueprint.edge_name(edge), mode, rings, capacity, ..EdgeStats::default() }
+            })
+            .collect();
+        let stages = blueprint.stages.iter().enumerate().map(|(s, stage)| {
+            let queues =
+                blueprint.edges.iter().zip(&edges).filter(|(e, line)| e.to == s && line.mode == "queue");
+            let line = StageStats {
+                name: stage.name.clone(),
+                kind: stage.kind.clone(),
+                pool: pool_of(s).map(|p| p.name.clone()),
+                cap: queues.map(|(_, line)| line.rings * line.capacity).sum(),
+                ..StageStats::default()
+            };
+            (line, Vec::new())
+        });
+        Self {
+            started_at: now(),
+            stages: stages.collect(),
+            edges: edges.into_iter().map(|line| (line, Vec::new())).collect(),
+            workers: Vec::new(),
+        }
+    }
+
+    /// A new cell of a stage, for one worker.
+    pub(crate) fn stage(&mut self, stage: usize) -> Arc<StageCell> {
+        let cell = Arc::new(StageCell::default());
+        self.stages[stage].0.threads += 1;
+        self.stages[stage].1.push(cell.clone());
+        cell
+    }
+
+    /// A new cell of an edge, for one worker's side of it.
+    pub(crate) fn edge(&mut self, edge: usize) -> Arc<EdgeCell> {
+        let cell = Arc::new(EdgeCell::default());
+        self.edges[edge].1.push(cell.clone());
+        cell
+    }
+
+    /// A new worker.
+    pub(crate) fn worker(
+        &mut self,
+        name: &str,
+        pool: &str,
+        cpu: Option<usize>,
+        bell: Arc<Bell>,
+    ) -> Arc<WorkerCell> {
+        let cell = Arc::new(WorkerCell::default());
+        let line = WorkerStats { name: name.into(), pool: pool.into(), cpu, ..WorkerStats::default() };
+        self.workers.push((line, cell.clone(), bell));
+        cell
+    }
+
+    /// What each stage told it holds, over all of its workers, while draining.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+        let sum = |cells: &[Arc<StageCell>]| cells.iter().map(|cell| cell.held.get()).sum();
+        self.stages.iter().map(move |(line, cells)| (line.name.clone(), sum(cells)))
+    }
+
+    /// Forgets the largest depths. A consumer may put one back that it saw just before.
+    pub(crate) fn reset_peaks(&self) {
+        self.stages.iter().flat_map(|(_, cells)| cells).for_each(|cell| cell.depth_max.set(0));
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let at = now();
+        let elapsed_ns = at - self.started_at;
+        let stages = self.stages.iter().map(|(line, cells)| {
+            let mut line = line.clone();
+            cells.iter().for_each(|cell| line.add(cell, elapsed_ns));
+            line
+        });
+        // Consumers before producers: a depth is then never negative, at most a little too deep.
+        let edges = self.edges.iter().map(|(line, cells)| {
+            let mut line = line.clone();
+            line.popped = cells.iter().map(|cell| cell.popped.get()).sum();
+            crate::sync::fence(Ordering::SeqCst);
+            cells.iter().for_each(|cell| line.add_pushed(cell));
+            line
+        });
+        let workers = self.workers.iter().map(|(line, cell, bell)| WorkerStats {
+            turns: cell.turns.get(),
+            busy_ns: cell.busy_ns.get(),
+            parked_ns: cell.parked_ns.get(),
+            parks: cell.parks.get(),
+            wakes: bell.wakes(),
+            timed_wakes: cell.timed_wakes.get(),
+            spins: cell.spins.get(),
+            yields: cell.yields.get(),
+            refused_fds: cell.refused_fds.get(),
+            ..line.clone()
+        });
+        Snapshot {
+            at,
+            elapsed_ns,
+            stages: stages.collect(),
+            edges: edges.collect(),
+            workers: workers.collect(),
+        }
+    }
+}

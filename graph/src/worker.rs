@@ -1,0 +1,221 @@
+//! The walker: one worker's loop over the stages it hosts.
+//!
+//! Downstream stages come first, so that room is there before it is needed; each gets one batch of each
+//! input a visit, return edges first. What a stage puts on an inline port is run at once, after it has
+//! returned: no recursion. Deliberately no queue of ready stages: a worker hosts few, and looks at all.
+
+use crate::bell::{Sleeper, Woken};
+use crate::clock::Nanos;
+use crate::drain::Report;
+use crate::engine::Shared;
+use crate::fault::Fault;
+use crate::instance::Beat;
+use crate::item::Item;
+use crate::node::Node;
+use crate::stats::cell::WorkerCell;
+use crate::sync::{Arc, Ordering};
+use crate::wait::{Pause, Waiting};
+
+/// Most stages on one worker: one bit each.
+pub(crate) const STAGES_MAX: usize = 64;
+
+/// One worker, before and while it runs.
+pub(crate) struct Worker<T: Item> {
+    pub name: String,
+    pub cpu: Option<usize>,
+    pub pool: usize,
+    /// Upstream first.
+    pub nodes: Vec<Node<T>>,
+    /// Nodes that have something before them on an inline port.
+    pub ready: u64,
+    pub beat: Beat,
+    pub waiting: Waiting,
+    pub sleeper: Sleeper,
+    pub cell: Arc<WorkerCell>,
+    pub report: Arc<Report>,
+    pub shared: Arc<Shared<T>>,
+    pub condemned: bool,
+}
+
+impl<T: Item> Worker<T> {
+    /// Works until the engine stops; then fails what it still has in its hands.
+    pub(crate) fn run(mut self) {
+        while !self.shared.stopping.load(Ordering::Acquire) {
+            if self.turn() {
+                self.waiting.found(self.beat.now);
+                continue;
+            }
+            match self.waiting.next(self.beat.now) {
+                Pause::Spin => {
+                    self.cell.spins.add(1);
+                    std::hint::spin_loop();
+                }
+                Pause::Yield => {
+                    self.cell.yields.add(1);
+                    std::thread::yield_now();
+                }
+                Pause::Park => self.park(),
+            }
+        }
+        let shared = self.shared.clone();
+        for node in &mut self.nodes {
+            node.sweep(&mut |item| shared.faults.mark(item, &Fault::Stopped, false));
+        }
+        self.nodes.iter_mut().for_each(|node| node.instance.condemn());
+    }
+
+    /// One look at everything. Answers whether anything moved.
+    pub(crate) fn turn(&mut self) -> bool {
+        let start = self.beat.read();
+        self.notice();
+        let mut moved = false;
+        for n in (0..self.nodes.len()).rev() {
+            moved |= self.visit(n);
+        }
+        for node in &mut self.nodes {
+            if node.instance.outlet.waiting() > 0 {
+                moved |= node.instance.outlet.flush(!moved);
+            }
+        }
+        if self.beat.draining {
+            moved = self.tell(moved);
+        }
+        self.cell.turns.add(1);
+        if moved {
+            let end = self.beat.read();
+            self.cell.busy_ns.add(end - start);
+        }
+        moved
+    }
+
+    /// What other threads have asked for.
+    #[inline]
+    fn notice(&mut self) {
+        self.beat.draining = self.shared.draining.load(Ordering::Acquire);
+        if self.beat.draining && !self.condemned && self.shared.pools[self.pool].failed() {
+            self.condemned = true;
+            // Stages that run where they are reached are not the pool's: they still end items.
+            for node in self.nodes.iter_mut().filter(|n| !n.instance.guest) {
+                node.instance.condemn();
+            }
+        }
+    }
+
+    fn visit(&mut self, n: usize) -> bool {
+        let mut moved = false;
+        if self.nodes[n].instance.outlet.waiting() > 0 {
+            moved |= self.nodes[n].instance.outlet.flush(false);
+        }
+        if self.ready & (1 << n) != 0 && self.run_inline(n) {
+            self.cascade(n);
+            moved = true;
+        }
+        for input in 0..self.nodes[n].inputs.len() {
+            if self.beat.draining && !self.nodes[n].inputs[input].ring_is_empty() {
+                self.report.begin();
+            }
+            if self.nodes[n].run_input(input, &mut self.beat) {
+                self.cascade(n);
+                moved = true;
+            }
+        }
+        if self.nodes[n].polls && self.nodes[n].instance.poll(&mut self.beat) {
+            self.cascade(n);
+            moved = true;
+        }
+        moved
+    }
+
+    /// Runs whatever lies behind `n`, which just moved something: nearest first, each neighbour once.
+    #[inline]
+    fn cascade(&mut self, n: usize) {
+        let mut todo = self.fed_by(n);
+        while todo != 0 {
+            let k = todo.trailing_zeros() as usize;
+            todo &= todo - 1;
+            // Hops lead forward only, so every bit that is set here is above `k`: this ends.
+            if self.run_inline(k) {
+                todo |= self.fed_by(k);
+            }
+        }
+    }
+
+    /// The neighbours that have something from `n`, as bits.
+    #[inline]
+    fn fed_by(&mut self, n: usize) -> u64 {
+        let mut fed = 0;
+        let node = &mut self.nodes[n];
+        for hop in &node.hops_out {
+            if !node.instance.outlet.inline(hop.port).is_empty() {
+                fed |= 1 << hop.to;
+            }
+        }
+        self.ready |= fed;
+        fed
+    }
+
+    /// Runs a node on each of its inline inputs once.
+    #[inline]
+    fn run_inline(&mut self, n: usize) -> bool {
+        let (mut moved, mut left) = (false, false);
+        for i in 0..self.nodes[n].hops_in.len() {
+            let hop = self.nodes[n].hops_in[i];
+            let (node, batch) = hop.split(&mut self.nodes);
+            if batch.is_empty() {
+                continue;
+            }
+            let before = batch.len();
+            moved |= node.instance.run(batch, &mut self.beat);
+            left |= !batch.is_empty();
+            let taken = before.saturating_sub(batch.len()) as u64;
+            let edge = self.nodes[hop.from].instance.outlet.cell(hop.port);
+            edge.pushed.add(taken);
+            edge.popped.add(taken);
+            edge.batches.add(1);
+        }
+        if !left {
+            self.ready &= !(1 << n);
+        }
+        moved
+    }
+
+    /// While draining: lets stages flush, and publishes what is left once nothing moves.
+    #[cold]
+    fn tell(&mut self, mut moved: bool) -> bool {
+        let beat = &mut self.beat;
+        let mut all = 0;
+        for n in 0..self.nodes.len() {
+            let pending = self.nodes[n].pending();
+            let (flushed, holds) = self.nodes[n].instance.drain(beat);
+            let held = pending + holds;
+            moved |= flushed;
+            self.nodes[n].instance.cell.held.set(held as u64);
+            all += held;
+            if flushed {
+                self.ready |= self.nodes[n].hops_out.iter().fold(0, |bits, hop| bits | 1 << hop.to);
+            }
+        }
+        if !moved {
+            self.report.idle(all);
+        }
+        moved
+    }
+
+    /// Announces a sleep, looks once more, and sleeps.
+    fn park(&mut self) {
+        self.sleeper.announce();
+        if self.shared.stopping.load(Ordering::Acquire) || self.turn() {
+            self.sleeper.stay();
+            self.waiting.found(self.beat.now);
+            return;
+        }
+        for node in &mut self.nodes {
+            node.instance.arm(&mut self.sleeper, &mut self.beat);
+        }
+        let slept: Nanos = self.beat.read();
+        let woken = self.sleeper.sleep(slept, slept.saturating_add(self.waiting.park_ns()));
+        let awake = self.beat.read();
+        self.cell.parked(awake - slept, woken == Woken::Timed);
+        self.cell.refused_fds.set(self.sleeper.refused());
+    }
+}
