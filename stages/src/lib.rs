@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod client;
+pub mod control;
 pub mod files;
 pub mod key;
 pub mod ledger;

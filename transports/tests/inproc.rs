@@ -1,5 +1,7 @@
 //! The transports of one process, put to the conformance suite, and what only they promise.
 
+#![allow(clippy::unwrap_used, reason = "a test file")]
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -10,6 +12,7 @@ use std::task::{Context, Poll};
 use pipeline_transports::conformance::Fixture;
 use pipeline_transports::control::Control;
 use pipeline_transports::loopback::{Loopback, LoopbackSettings};
+use pipeline_transports::sim::{Sim, SimSettings};
 use pipeline_transports::transport::{BoxFuture, SessionId};
 use pipeline_transports::{
     Access, Caps, Completions, Error, Halves, Link, LinkId, Memory, Nanos, NicId, Offer, Op, Outcome, PairId,
@@ -131,6 +134,30 @@ mod loopback {
     });
 
     pipeline_transports::conformance!(Plain);
+}
+
+mod sim {
+    use super::*;
+
+    in_process!(Delayed, Sim, |incarnation, regions| {
+        let settings = SimSettings { queue: 64, seed: 1, ..SimSettings::default() };
+        Sim::new(settings, incarnation, regions).unwrap()
+    });
+
+    pipeline_transports::conformance!(Delayed);
+}
+
+mod reordering_sim {
+    use super::*;
+
+    in_process!(Reordering, Sim, |incarnation, regions| {
+        let (reorder_ppm, bytes_per_s) = (300_000, 100_000_000_000);
+        let settings =
+            SimSettings { queue: 100, seed: 2, reorder_ppm, bytes_per_s, ..SimSettings::default() };
+        Sim::new(settings, incarnation, regions).unwrap()
+    });
+
+    pipeline_transports::conformance!(Reordering);
 }
 
 fn loopback(incarnation: u64, regions: &Arc<Regions>) -> Loopback {
