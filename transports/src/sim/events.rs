@@ -19,11 +19,11 @@ pub(super) enum Happening {
     Echo(WrId),
 }
 
-/// Ordered by time, then by when it was planned.
+/// Ordered by time, then by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub(super) at: Nanos,
-    serial: u64,
+    pub(super) serial: u64,
     pub(super) link: LinkId,
     pub(super) what: Happening,
 }
@@ -32,7 +32,7 @@ pub(super) struct Event {
 #[derive(Default)]
 pub(super) struct Agenda {
     heap: BinaryHeap<Reverse<Event>>,
-    planned: u64,
+    numbered: u64,
     most: usize,
 }
 
@@ -43,9 +43,14 @@ impl Agenda {
         self.heap.reserve(self.most - self.heap.len());
     }
 
-    pub(super) fn plan(&mut self, at: Nanos, link: LinkId, what: Happening) {
-        self.planned += 1;
-        self.heap.push(Reverse(Event { at, serial: self.planned, link, what }));
+    /// A new number: of events at one time the one with the lower number comes first.
+    pub(super) fn number(&mut self) -> u64 {
+        self.numbered += 1;
+        self.numbered
+    }
+
+    pub(super) fn plan(&mut self, at: Nanos, serial: u64, link: LinkId, what: Happening) {
+        self.heap.push(Reverse(Event { at, serial, link, what }));
     }
 
     /// When the next one is due.
@@ -79,16 +84,16 @@ impl Agenda {
 mod tests {
     use super::*;
 
-    /// Events come by time, those of one time in the order they were planned; struck ones do not come.
+    /// Events come by time, those of one time by their number; struck ones do not come.
     #[test]
     fn order_and_striking() {
         let mut agenda = Agenda::default();
         agenda.widen(8);
         let (a, b) = (LinkId(1), LinkId(2));
-        agenda.plan(20, a, Happening::End(0));
-        agenda.plan(10, b, Happening::Begin(3));
-        agenda.plan(10, a, Happening::Begin(1));
-        agenda.plan(10, a, Happening::Echo(WrId(1)));
+        agenda.plan(20, 1, a, Happening::End(0));
+        agenda.plan(10, 2, b, Happening::Begin(3));
+        agenda.plan(10, 3, a, Happening::Begin(1));
+        agenda.plan(10, 4, a, Happening::Echo(WrId(1)));
         agenda.strike(a, 1);
         assert_eq!(agenda.next_at(), Some(10));
         let mut next = |now| agenda.due(now).map(|event| (event.link, event.what));

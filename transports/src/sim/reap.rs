@@ -49,7 +49,8 @@ impl ReapHalf {
     fn look(&mut self) {
         for open in &mut self.links {
             while let Some((slot, begins)) = open.pull(&self.settings) {
-                self.agenda.plan(begins, open.id, Happening::Begin(slot));
+                let serial = self.agenda.number();
+                self.agenda.plan(begins, serial, open.id, Happening::Begin(slot));
             }
             if open.watch.node().is_gone() && !open.lane.is_dead() {
                 open.lane.kill();
@@ -88,7 +89,8 @@ impl ReapHalf {
         };
         let Some(outcome) = outcome else {
             if let Some(due) = open.due(slot) {
-                self.agenda.plan(due, event.link, Happening::End(slot));
+                // With the number of its posting: what is due together completes in the order of posting.
+                self.agenda.plan(due, event.serial, event.link, Happening::End(slot));
             }
             return;
         };
@@ -98,7 +100,8 @@ impl ReapHalf {
             && open.echoes < open.lane.capacity()
         {
             open.echoes += 1;
-            self.agenda.plan(event.at.saturating_add(after), event.link, Happening::Echo(item.work.id));
+            let at = event.at.saturating_add(after);
+            self.agenda.plan(at, event.serial, event.link, Happening::Echo(item.work.id));
         }
         self.complete(index, item.work.id, outcome, out);
     }
