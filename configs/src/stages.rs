@@ -26,33 +26,32 @@ pub struct ReadStage {
     pub pool_span: Span,
 }
 
-/// Reads all of them, in the order of the file. `pools` is `None` when none could be read, and then none is missed.
-/// The answer is `None` when there is no table of stages that could be read.
+/// Reads all of them, in the order of the file.
 pub fn read(
     root: &Table,
     catalog: &Catalog,
-    pools: Option<&[PoolDecl]>,
+    pools: &[PoolDecl],
     facts: &Facts,
     scope: &mut Scope<'_>,
-) -> Option<Vec<ReadStage>> {
+) -> Vec<ReadStage> {
     let Some(entry) = root.get("stages") else {
-        let finding = Finding::error(codes::KEY_MISSING, scope.file, "the file declares no stages");
+        let finding = Finding::placeless(codes::KEY_MISSING, "the file declares no stages");
         scope.report.push(finding.help("add [stages], or use = \"tcp\" at the top"));
-        return None;
+        return Vec::new();
     };
     let Tree::Table(table) = &entry.node.value else {
         let message = format!("[stages] must be a table, not {}", entry.node.value.type_name());
         let finding = Finding::error(codes::TYPE, entry.node.span, message);
         scope.report.push(finding.help("write stages.NAME = { type = …, pool = … }"));
-        return None;
+        return Vec::new();
     };
-    Some(table.entries.iter().filter_map(|stage| one(stage, catalog, pools, facts, scope)).collect())
+    table.entries.iter().filter_map(|stage| one(stage, catalog, pools, facts, scope)).collect()
 }
 
 fn one(
     entry: &Entry,
     catalog: &Catalog,
-    pools: Option<&[PoolDecl]>,
+    pools: &[PoolDecl],
     facts: &Facts,
     scope: &mut Scope<'_>,
 ) -> Option<ReadStage> {
@@ -83,7 +82,7 @@ fn one(
     Some(ReadStage { config, decl, name_span: entry.key_span, pool_span })
 }
 
-fn pool_of(entry: &Entry, pools: Option<&[PoolDecl]>, scope: &mut Scope<'_>) -> (Option<usize>, Span) {
+fn pool_of(entry: &Entry, pools: &[PoolDecl], scope: &mut Scope<'_>) -> (Option<usize>, Span) {
     let said = entry.node.as_table().and_then(|table| table.get("pool"));
     let Some(said) = said else { return (None, entry.key_span) };
     let at = said.node.span;
@@ -92,7 +91,6 @@ fn pool_of(entry: &Entry, pools: Option<&[PoolDecl]>, scope: &mut Scope<'_>) -> 
         scope.report.push(Finding::error(codes::TYPE, at, message).help("write the name of a pool"));
         return (None, at);
     };
-    let Some(pools) = pools else { return (None, at) };
     let found = pools.iter().position(|p| p.name == name);
     if found.is_none() {
         let help = suggest::help(name, "pools", pools.iter().map(|p| p.name.as_str()));

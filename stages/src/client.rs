@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use pipeline_graph::Nanos;
+use pipeline_graph::{Full, Nanos};
 use pipeline_transports::{Error, RegionId, Span, clock};
 use rustix::thread::{Timespec, futex};
 
@@ -64,6 +64,23 @@ pub trait Inlet: Send + Sync {
     /// # Errors
     /// [`SubmitError::Busy`] or [`SubmitError::Stopped`].
     fn push_all(&self, keys: &[Key]) -> Result<(), SubmitError>;
+}
+
+impl Inlet for pipeline_graph::Inlet<Key> {
+    fn workers(&self) -> usize {
+        pipeline_graph::Inlet::workers(self)
+    }
+
+    fn worker_of(&self, key: Key) -> usize {
+        pipeline_graph::Inlet::worker_of(self, key)
+    }
+
+    fn push_all(&self, keys: &[Key]) -> Result<(), SubmitError> {
+        pipeline_graph::Inlet::push_all(self, keys).map_err(|full| match full {
+            Full::NoRoom => SubmitError::Busy { what: "the edge from `submit`" },
+            Full::Closed => SubmitError::Stopped,
+        })
+    }
 }
 
 /// Submits batches. Any thread; share it by `Arc` or clone it.

@@ -3,26 +3,40 @@
 //! It knows requests, slices, peers and transports. It deliberately does not know threads, queues or TOML:
 //! the graph gives it batches of keys, the catalogue gives it typed values.
 
+mod admit;
+mod arming;
 pub mod batch;
+pub mod catalog;
 pub mod client;
-pub mod control;
+mod completion_notify;
+mod cq_reap;
+pub mod faults;
 pub mod files;
+mod holding;
 pub mod key;
 pub mod ledger;
+mod links;
 mod list;
 pub mod mail;
+mod nic_select;
 pub mod peer;
 pub mod peers;
 mod posted;
+mod protocol_route;
 pub mod reason;
 pub mod request;
+mod request_split;
+mod retry;
 pub mod seats;
 pub mod segments;
+mod serve;
+mod spec;
 #[cfg(test)]
 mod testing;
 mod wheel;
 pub mod window;
 pub mod world;
+mod wr_post;
 
 pub use batch::{Batch, Status};
 pub use client::{Client, Inlet, SubmitError};

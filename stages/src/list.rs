@@ -34,32 +34,96 @@ impl List {
 
     pub(crate) fn push(&mut self, ledger: &Ledger, position: u32) {
         ledger.at(position).next.store(NIL, Relaxed);
-        match self.head {
+        ledger.at(position).prev.store(self.tail, Relaxed);
+        match self.tail {
             NIL => self.head = position,
-            _ => ledger.at(self.tail).next.store(position, Relaxed),
+            tail => ledger.at(tail).next.store(position, Relaxed),
         }
         self.tail = position;
         self.len += 1;
     }
 
+    pub(crate) fn push_front(&mut self, ledger: &Ledger, position: u32) {
+        ledger.at(position).next.store(self.head, Relaxed);
+        ledger.at(position).prev.store(NIL, Relaxed);
+        match self.head {
+            NIL => self.tail = position,
+            head => ledger.at(head).prev.store(position, Relaxed),
+        }
+        self.head = position;
+        self.len += 1;
+    }
+
     pub(crate) fn pop(&mut self, ledger: &Ledger) -> Option<u32> {
         let position = self.head()?;
-        self.head = ledger.at(position).next.load(Relaxed);
-        self.len -= 1;
-        if self.head == NIL {
-            self.tail = NIL;
-        }
+        self.remove(ledger, position);
         Some(position)
     }
 
-    /// Takes out those that `keep` refuses, in order. For rare events: it walks the whole list.
-    pub(crate) fn retain(&mut self, ledger: &Ledger, mut keep: impl FnMut(u32) -> bool) {
-        let mut kept = Self::default();
-        while let Some(position) = self.pop(ledger) {
-            if keep(position) {
-                kept.push(ledger, position);
-            }
+    /// Takes out one that is in *this* list.
+    pub(crate) fn remove(&mut self, ledger: &Ledger, position: u32) {
+        let slot = ledger.at(position);
+        let (prev, next) = (slot.prev.load(Relaxed), slot.next.load(Relaxed));
+        match prev {
+            NIL => self.head = next,
+            _ => ledger.at(prev).next.store(next, Relaxed),
         }
-        *self = kept;
+        match next {
+            NIL => self.tail = prev,
+            _ => ledger.at(next).prev.store(prev, Relaxed),
+        }
+        // A key on an edge leads nowhere: see `Faults` of the transfer graph.
+        slot.next.store(NIL, Relaxed);
+        self.len -= 1;
+    }
+
+    /// From the last to the first, as long as `wanted` says so.
+    pub(crate) fn backwards(&self, ledger: &Ledger, mut wanted: impl FnMut(u32) -> bool) {
+        let mut at = self.tail;
+        while at != NIL && wanted(at) {
+            at = ledger.at(at).prev.load(Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ledger;
+
+    /// The list behaves as a deque does under pushes at both ends, pops and removals in the middle.
+    #[test]
+    fn like_a_deque() {
+        let ledger = ledger(64, 1);
+        let (mut list, mut model) = (List::default(), std::collections::VecDeque::new());
+        let mut random = 99u32;
+        for _ in 0..5_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (what, position) = (random >> 28, (random >> 16) % 64);
+            let at = model.iter().position(|p| *p == position);
+            match (what, at) {
+                (0..=5, None) => {
+                    list.push(&ledger, position);
+                    model.push_back(position);
+                }
+                (6..=7, None) => {
+                    list.push_front(&ledger, position);
+                    model.push_front(position);
+                }
+                (8..=11, Some(at)) => {
+                    list.remove(&ledger, position);
+                    model.remove(at);
+                }
+                (12..=13, _) => assert_eq!(list.pop(&ledger), model.pop_front()),
+                _ => {}
+            }
+            assert_eq!((list.len(), list.head()), (model.len(), model.front().copied()));
+            let mut seen = Vec::new();
+            list.backwards(&ledger, |p| {
+                seen.push(p);
+                true
+            });
+            assert!(seen.iter().eq(model.iter().rev()));
+        }
     }
 }

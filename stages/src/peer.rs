@@ -49,7 +49,7 @@ pub struct SegmentView {
 }
 
 /// One region of a segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RegionView {
     /// Its name in the peer's table.
     pub id: RegionId,

@@ -11,6 +11,7 @@ use pipeline_transports::{NicId, PairId, Post, Reap, Serve, Transport, Wakes};
 
 use crate::mail::{Half, Mail, PostOffice, SeatId};
 use crate::posted::Posted;
+use crate::spec::Making;
 
 /// A pair: transport, NIC, index.
 pub type Place = (u16, u16, u16);
@@ -29,12 +30,45 @@ impl Shared {
         self.bells.lock().unwrap_or_else(PoisonError::into_inner)[half as usize].clone()
     }
 
-    fn ring(&self, half: Half) {
+    pub(crate) fn ring(&self, half: Half) {
         if let Some(bell) = self.bell(half) {
             bell.wake();
         }
     }
 }
+
+/// The pairs that a stage on `seat` drives: of the seat's NIC in a pool with `per = "nic"`, else one of every NIC;
+/// only of the transports in the stage's key `transports`, if it has one.
+pub(crate) fn places(making: &Making, seat: &Seat) -> Vec<Place> {
+    let config = &*making.config;
+    let pool = config.blueprint.stages[making.stage].pool.and_then(|p| config.blueprint.pools.get(p));
+    let per_nic = pool.is_some_and(|p| !p.groups.is_empty());
+    let listed = making.values().texts("transports");
+    let mut places = Vec::new();
+    for (t, transport) in config.transports.iter().enumerate() {
+        if !listed.is_empty() && !listed.contains(&transport.name) {
+            continue;
+        }
+        for nic in 0..transport.nics.len() {
+            if per_nic && pipeline_configs::nic_group(&config.transports, t, nic) != Some(seat.group) {
+                continue;
+            }
+            let pair = if per_nic { seat.pair } else { seat.worker };
+            places.push((t as u16, nic as u16, pair as u16));
+        }
+    }
+    places
+}
+
+/// The key that post, reap and serve share.
+pub(crate) const TRANSPORTS: pipeline_configs::Key = pipeline_configs::Key {
+    name: "transports",
+    kind: pipeline_configs::Kind::Transports,
+    default: None,
+    required: false,
+    doc: "The transports it works for; without it, all declared.",
+    change: pipeline_configs::schema::Change::Restart,
+};
 
 #[derive(Default)]
 struct Pair {

@@ -75,6 +75,16 @@ impl Window {
         }
     }
 
+    /// Whether a slice of `piece` bytes would be let through now.
+    pub fn could(&self, peer: PeerId, piece: u64) -> bool {
+        let Some(share) = self.shares.get(peer.0 as usize) else { return false };
+        let (used, slices) = (share.bytes.load(Relaxed), share.slices.load(Relaxed));
+        let fits = self.bytes_limit.saturating_sub(self.bytes()) >= piece;
+        slices < self.share_slices
+            && (used == 0 || self.share_bytes.saturating_sub(used) >= piece)
+            && (fits || (used == 0 && self.on_top.load(Relaxed) == 0))
+    }
+
     fn acquire_bytes(&self, share: &Share, peer: PeerId, piece: u64, want: u64) -> Option<u64> {
         let mut used = share.bytes.load(Relaxed);
         let (idle, bytes) = loop {

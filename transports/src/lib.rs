@@ -13,7 +13,6 @@ mod inproc;
 pub mod link;
 pub mod loopback;
 pub mod memory;
-pub mod sim;
 mod sync;
 pub mod tcp;
 pub mod transport;
@@ -22,7 +21,10 @@ pub mod wr;
 pub use caps::Caps;
 pub use clock::Nanos;
 pub use error::Error;
-pub use link::{Arming, Halves, Link, LinkEnd, LinkId, Post, Reap, Serve, Waker, Wakes};
+pub use link::{
+    Arming, Cancelled, Flushed, Halves, Link, LinkEnd, LinkId, Post, Posted, Reap, Serve, Served, Waker,
+    Wakes,
+};
 pub use memory::{Access, Memory, Region, RegionId, Regions};
 pub use transport::{Incoming, NicId, Offer, PairId, Path, Transport};
 pub use wr::{Completion, Completions, Op, Outcome, Refusal, Span, WorkRequest, WrId};

@@ -194,16 +194,17 @@ impl Ledger {
 
     /// The slot of a key that a stage was handed; `None` (and counted) when the key is stale or doubled.
     pub fn live(&self, key: Key) -> Option<&Slot> {
-        self.in_phase(key, Phase::Live)
-    }
-
-    pub(crate) fn in_phase(&self, key: Key, phase: Phase) -> Option<&Slot> {
         let slot = self.slots.get(self.position(key) as usize);
-        let slot = slot.filter(|s| s.is(key.generation(), phase));
+        let slot = slot.filter(|s| s.is(key.generation(), Phase::Live));
         if slot.is_none() {
             self.count_stale();
         }
         slot
+    }
+
+    /// The slot of a key that a transport has; `None` for all others.
+    pub(crate) fn posted(&self, key: Key) -> Option<&Slot> {
+        self.slots.get(self.position(key) as usize).filter(|s| s.is(key.generation(), Phase::Posted))
     }
 
     pub(crate) fn count_stale(&self) {
@@ -272,6 +273,27 @@ impl Ledger {
     /// Whether any slice slot is free.
     pub(crate) fn has_slices(&self) -> bool {
         self.free.len() > 0
+    }
+
+    /// Ends every slice that has not ended, as `reason`. Only when no stage and no transport runs any more: after
+    /// the engine was stopped by force, or failed to start.
+    pub fn end_all(&self, reason: Reason) {
+        for position in 0..self.positions() {
+            let (slot, key) = (self.at(position), self.key_at(position));
+            slot.step(key.generation(), Phase::Posted, Phase::Live);
+            if slot.is(key.generation(), Phase::Live) && !self.is_cut(position) {
+                slot.set_code(Code::new(reason, crate::reason::SUBMIT_STAGE));
+                let mut ending = Ending::new(self);
+                ending.end(key);
+                ending.finish();
+            }
+        }
+    }
+
+    /// Whether a position is that of a cover slice whose last slice counts in its place.
+    fn is_cut(&self, position: u32) -> bool {
+        let Some(request) = position.checked_sub(self.slices) else { return false };
+        self.request(request).cut.load(Relaxed) == self.at(position).len()
     }
 
     // ---- requests and batches --------------------------------------------------------------------------

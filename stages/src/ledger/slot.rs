@@ -39,6 +39,8 @@ pub struct Slot {
     word: AtomicU64,
     /// Next in whatever list its holder keeps; on the free list, the next free slot.
     pub(crate) next: AtomicU32,
+    /// Previous in that list.
+    pub(crate) prev: AtomicU32,
     /// Timer wheel of its holder.
     pub(crate) wheel_next: AtomicU32,
     /// Timer wheel of its holder.

@@ -6,15 +6,18 @@
 mod reap;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::caps::Caps;
 use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
-use crate::inproc::{PostHalf, Station, Unregistered};
+use crate::inproc::{self, Membership, Place, Ports, PostHalf};
 use crate::link::{Halves, Link, Wakes};
 use crate::memory::{Access, Memory, Regions};
-use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Transport};
+use crate::transport::{
+    BoxFuture, Incoming, NicId, Offer, PairId, Path, Registered, Registration, Transport,
+};
 
 use reap::ReapHalf;
 
@@ -33,7 +36,7 @@ pub struct LoopbackSettings {
     pub lanes: u16,
     /// The meaning of `slice = "auto"`, bytes.
     pub preferred_bytes: u64,
-    /// Work requests outstanding on a link, at least 1.
+    /// Work requests outstanding on a link.
     pub queue: usize,
 }
 
@@ -45,18 +48,31 @@ impl Default for LoopbackSettings {
 
 /// See the module's head.
 pub struct Loopback {
-    station: Station,
+    settings: LoopbackSettings,
     caps: Caps,
-    lanes: u16,
+    nics: [String; 1],
+    incarnation: u64,
+    place: Place,
+    regions: Arc<Regions>,
+    ports: Ports,
+    dialled: AtomicU64,
+    /// Peers find the regions while this lives; links to them die with it.
+    _member: Membership,
 }
 
 impl Loopback {
     /// For the node `incarnation` with these regions.
     ///
     /// # Errors
-    /// [`Error::BadArgument`] for a queue of 0, or an incarnation that another node of this process has;
-    /// [`Error::Io`] when the system has no random bytes.
+    /// [`Error::BadArgument`] for a queue or lane count of 0, or an incarnation that another node of this
+    /// process has; [`Error::Io`] without random bytes.
     pub fn new(settings: LoopbackSettings, incarnation: u64, regions: Arc<Regions>) -> Result<Self, Error> {
+        if settings.queue == 0 || settings.lanes == 0 {
+            let name = &settings.name;
+            return Err(Error::BadArgument(format!(
+                "transport `{name}`: queue and lanes must be at least 1"
+            )));
+        }
         let caps = Caps {
             two_sided: false,
             fenced: true,
@@ -66,10 +82,24 @@ impl Loopback {
             max_bytes: MAX_BYTES,
             preferred_bytes: settings.preferred_bytes,
         };
-        let station = Station::new((KIND, &settings.name), settings.queue, incarnation, regions)?;
-        Ok(Self { station, caps, lanes: settings.lanes.max(1) })
+        Ok(Self {
+            caps,
+            nics: [settings.name.clone()],
+            incarnation,
+            place: Place::here(incarnation)?,
+            _member: Membership::join(incarnation, &regions)?,
+            regions,
+            ports: Ports::default(),
+            dialled: AtomicU64::new(0),
+            settings,
+        })
     }
 }
+
+/// Copies need no registration.
+struct Nothing;
+
+impl Registered for Nothing {}
 
 impl Transport for Loopback {
     fn caps(&self) -> &Caps {
@@ -77,19 +107,19 @@ impl Transport for Loopback {
     }
 
     fn nics(&self) -> &[String] {
-        self.station.nics()
+        &self.nics
     }
 
     fn register(&self, _memory: &Memory, _access: Access) -> Result<Registration, Error> {
-        Ok(Box::new(Unregistered))
+        Ok(Box::new(Nothing))
     }
 
     fn offer(&self) -> Offer {
-        self.station.offer()
+        Offer { kind: KIND.into(), name: self.settings.name.clone(), body: self.place.encode() }
     }
 
     fn lanes(&self) -> u16 {
-        self.lanes
+        self.settings.lanes
     }
 
     fn dial<'a>(
@@ -99,7 +129,10 @@ impl Transport for Loopback {
         _via: &'a mut dyn Control,
         _by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>> {
-        Box::pin(std::future::ready(self.station.dial(path, peer)))
+        let ordinal = self.dialled.fetch_add(1, Ordering::Relaxed);
+        let lane = (self.settings.queue, ordinal);
+        let link = inproc::dial(path, peer, (KIND, self.incarnation), &self.ports, lane);
+        Box::pin(std::future::ready(link))
     }
 
     fn accept<'a>(
@@ -113,10 +146,10 @@ impl Transport for Loopback {
     }
 
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
-        self.station.ports.attach(nic, pair, wake.clone())?;
+        self.ports.attach(nic, pair, wake.clone())?;
         Ok(Halves {
             post: Box::new(PostHalf::new(wake.reap)),
-            reap: Box::new(ReapHalf::new(self.station.regions.clone(), wake.post)),
+            reap: Box::new(ReapHalf::new(self.regions.clone(), wake.post)),
             serve: None,
         })
     }

@@ -5,7 +5,6 @@
 //! retries belong to the stages.
 
 mod answers;
-pub mod ceiling;
 mod counters;
 mod epoll;
 pub mod frame;

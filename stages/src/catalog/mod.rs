@@ -1,0 +1,172 @@
+//! THE list: every stage type and every transport type that a file may name, and how each is made.
+//! Deliberately one visible list: adding a stage is its file and one line here.
+
+mod file_serve;
+mod rules;
+mod transport_kinds;
+
+use std::sync::Arc;
+
+use pipeline_configs::{Catalog, Config, StageKind, TransportConfig, TransportKind};
+use pipeline_graph::Spec;
+use pipeline_transports::loopback::{Loopback, LoopbackSettings};
+use pipeline_transports::tcp::{Nic, Settings as TcpSettings, TcpTransport};
+use pipeline_transports::{Error, Regions, Transport};
+
+use crate::key::Key;
+use crate::spec::{Build, Making, StageSpec};
+use crate::world::World;
+use crate::{
+    admit, completion_notify, cq_reap, nic_select, protocol_route, request_split, retry, serve, wr_post,
+};
+
+const STAGES: &[(StageKind, Build)] = &[
+    (admit::KIND, admit::build),
+    (request_split::KIND, request_split::build),
+    (protocol_route::KIND, protocol_route::build),
+    (nic_select::KIND, nic_select::build),
+    (wr_post::KIND, wr_post::build),
+    (cq_reap::KIND, cq_reap::build),
+    (retry::KIND, retry::build),
+    (completion_notify::KIND, completion_notify::build),
+    (serve::KIND, serve::build),
+    (file_serve::KIND, file_serve::build),
+];
+
+const TRANSPORTS: &[(TransportKind, Factory)] =
+    &[(transport_kinds::TCP, tcp), (transport_kinds::LOOPBACK, loopback)];
+
+type Factory = fn(&TransportConfig, u64, &Arc<Regions>) -> Result<Arc<dyn Transport>, Error>;
+
+/// Everything that a file may name as a `type`.
+pub fn catalog() -> Catalog {
+    Catalog {
+        stages: STAGES.iter().map(|(kind, _)| *kind).collect(),
+        transports: TRANSPORTS.iter().map(|(kind, _)| *kind).collect(),
+        rules: rules::ALL.to_vec(),
+    }
+}
+
+/// The specs of all stages of a file, in its order: what `Engine::start` wants. Also tells the ledger the
+/// stages' names.
+///
+/// # Errors
+/// The first type that is not in the catalogue: such a file was not loaded with [`catalog`].
+pub fn specs(config: &Arc<Config>, world: &Arc<World>) -> Result<Vec<Arc<dyn Spec<Key>>>, Error> {
+    world.ledger.name_stages(config.stages.iter().map(|s| Arc::from(s.name.as_str())));
+    (0..config.stages.len()).map(|stage| spec(config, stage, world)).collect()
+}
+
+/// The spec of one stage of a file.
+///
+/// # Errors
+/// As [`specs`].
+pub fn spec(config: &Arc<Config>, stage: usize, world: &Arc<World>) -> Result<Arc<dyn Spec<Key>>, Error> {
+    let declared = &config.stages[stage];
+    let (_, build) = STAGES
+        .iter()
+        .find(|(kind, _)| kind.name == declared.kind)
+        .ok_or_else(|| unknown("stage", &declared.name, &declared.kind))?;
+    let making = Making {
+        world: world.clone(),
+        config: config.clone(),
+        stage,
+        // A link is adopted once and aborted once.
+        box_size: 2 * config.limits.links as usize + 16,
+    };
+    let shape = config.blueprint.stages[stage].shape.clone();
+    let spread = declared.values.number("spread").unwrap_or(1).max(1);
+    Ok(Arc::new(StageSpec { making, shape, build: *build, spread }))
+}
+
+/// Makes a declared transport for the node `incarnation` with these regions.
+///
+/// # Errors
+/// What the transport says, or that its type is not in the catalogue.
+pub fn transport(
+    config: &TransportConfig,
+    incarnation: u64,
+    regions: &Arc<Regions>,
+) -> Result<Arc<dyn Transport>, Error> {
+    let (_, factory) = TRANSPORTS
+        .iter()
+        .find(|(kind, _)| kind.name == config.kind)
+        .ok_or_else(|| unknown("transport", &config.name, &config.kind))?;
+    factory(config, incarnation, regions)
+}
+
+fn unknown(what: &str, name: &str, kind: &str) -> Error {
+    Error::BadArgument(format!("{what} `{name}` has type `{kind}`, which this build does not have"))
+}
+
+fn tcp(config: &TransportConfig, _: u64, regions: &Arc<Regions>) -> Result<Arc<dyn Transport>, Error> {
+    let (values, usual) = (&config.values, TcpSettings::default());
+    let number = |key, usual: u64| values.number(key).unwrap_or(usual);
+    let size = |key| values.number(key).map(|n| n as usize);
+    // A transport that names no NIC has one of its own name: no interface, the system's routing.
+    let named = config.nics.iter().filter(|nic| **nic != config.name);
+    let nic = |name: &String| Nic { name: name.clone(), address: None, device: Some(name.clone()) };
+    let settings = TcpSettings {
+        nics: named.map(nic).collect(),
+        lanes: number("lanes", u64::from(usual.lanes)) as u16,
+        nodelay: values.flag("nodelay"),
+        congestion: values.text("congestion").map(str::to_owned),
+        send_buffer_bytes: size("send_buffer"),
+        receive_buffer_bytes: size("receive_buffer"),
+        depth: number("depth", u64::from(usual.depth)) as u32,
+        frame_descriptors: number("frame_descriptors", u64::from(usual.frame_descriptors)) as u16,
+        frame_bytes: number("frame", usual.frame_bytes),
+        preferred_bytes: number("prefers", usual.preferred_bytes),
+        keepalive: values.time("keepalive").filter(|t| !t.is_zero()),
+        ..usual
+    };
+    Ok(Arc::new(TcpTransport::new(&config.name, settings, regions.clone())))
+}
+
+fn loopback(
+    config: &TransportConfig,
+    incarnation: u64,
+    regions: &Arc<Regions>,
+) -> Result<Arc<dyn Transport>, Error> {
+    let (values, usual) = (&config.values, LoopbackSettings::default());
+    let settings = LoopbackSettings {
+        name: config.name.clone(),
+        lanes: values.number("lanes").map_or(usual.lanes, |n| n as u16),
+        preferred_bytes: values.number("prefers").unwrap_or(usual.preferred_bytes),
+        queue: values.number("depth").map_or(usual.queue, |n| n as usize),
+    };
+    Ok(Arc::new(Loopback::new(settings, incarnation, regions.clone())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pipeline_configs::{Facts, Values};
+
+    /// Every type has its own name, every key a sentence, and every default fits its own key.
+    #[test]
+    fn declarations_hold() {
+        let catalog = catalog();
+        let mut names: Vec<&str> = catalog.stages.iter().map(|s| s.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), catalog.stages.len());
+        let keys = catalog.stages.iter().map(|s| s.keys).chain(catalog.transports.iter().map(|t| t.keys));
+        for key in keys.flatten() {
+            assert!(key.doc.len() > 20, "{} says too little", key.name);
+            if let Some(default) = key.default {
+                pipeline_configs::value::default_of(key, default).unwrap();
+            }
+        }
+    }
+
+    /// Every stage type that fails slices has a port for them, so that `"*.failed -> notify"` reaches all.
+    #[test]
+    fn shapes_hold() {
+        for kind in catalog().stages {
+            let shape = (kind.shape)(&Values::default(), &Facts::default());
+            let holds = shape.contract.holds || shape.contract.expands;
+            assert!(!holds || shape.ports.iter().any(|p| p.name == "failed"), "{}", kind.name);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Rules that neither the graph nor a single table can know: where requests are cut, and who posts with whom.
+//! Deliberately only what would otherwise fail at run time, or never end.
+
+use std::collections::BTreeSet;
+
+use pipeline_configs::{Config, Objection};
+use pipeline_graph::{Mode, Subject};
+
+/// All of them.
+pub(super) const ALL: &[fn(&Config) -> Vec<Objection>] = &[one_split, pairs];
+
+fn of_kind<'a>(config: &'a Config, kind: &'a str) -> impl Iterator<Item = usize> + 'a {
+    config.stages.iter().enumerate().filter(move |(_, s)| s.kind == kind).map(|(i, _)| i)
+}
+
+/// Exactly one `request_split` on every way from `admit` to `wr_post`: a request that is not cut can be larger
+/// than any window, and a slice cannot be cut again.
+fn one_split(config: &Config) -> Vec<Objection> {
+    let forward = || config.blueprint.edges.iter().filter(|e| !matches!(e.mode, Mode::Return { .. }));
+    // Stages, with the number of splits behind them (2 stands for more).
+    let mut reached: BTreeSet<(usize, u8)> = of_kind(config, "admit").map(|s| (s, 0)).collect();
+    let mut open: Vec<(usize, u8)> = reached.iter().copied().collect();
+    while let Some((stage, splits)) = open.pop() {
+        for edge in forward().filter(|e| e.from == Some(stage)) {
+            let splits = splits + u8::from(config.stages[edge.to].kind == "request_split");
+            let next = (edge.to, splits.min(2));
+            if reached.insert(next) {
+                open.push(next);
+            }
+        }
+    }
+    let object = |stage: usize, text: &str, help: &str| Objection {
+        subject: Subject::Stage(stage),
+        text: format!("`{}` can be reached from `admit` {text}", config.stages[stage].name),
+        help: help.into(),
+    };
+    let mut objections = Vec::new();
+    for post in of_kind(config, "wr_post") {
+        if reached.contains(&(post, 0)) {
+            let help = "put a stage of type request_split between them; slice = \"whole\" cuts least";
+            objections.push(object(post, "without a `request_split`", help));
+        }
+        if reached.contains(&(post, 2)) {
+            objections.push(object(post, "through two stages `request_split`", "leave one of them out"));
+        }
+    }
+    objections
+}
+
+/// The i-th post worker of a NIC shares its links with the i-th reap worker: each needs the other.
+fn pairs(config: &Config) -> Vec<Objection> {
+    let workers = |kind| {
+        let pools = of_kind(config, kind).filter_map(|s| config.blueprint.stages[s].pool);
+        pools.map(|p| config.blueprint.pools[p].threads).max()
+    };
+    let Some(post) = workers("wr_post") else { return Vec::new() };
+    let reap = workers("cq_reap");
+    if reap == Some(post) {
+        return Vec::new();
+    }
+    let subject = of_kind(config, "cq_reap").chain(of_kind(config, "wr_post")).next();
+    let text = match reap {
+        Some(reap) => format!("{post} workers post on each NIC, and {reap} reap"),
+        None => "work is posted, and no stage of type cq_reap collects completions".into(),
+    };
+    subject
+        .map(|stage| Objection {
+            subject: Subject::Stage(stage),
+            text,
+            help: "give the stages of types wr_post and cq_reap the same pool, or pools of as many threads"
+                .into(),
+        })
+        .into_iter()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline_configs::{Options, load_str};
+
+    use crate::catalog::catalog;
+
+    const FILE: &str = r#"
+version = 1
+use = "tcp"
+[node]
+name = "n"
+"#;
+
+    fn verdict(file: &str) -> String {
+        match load_str("t.toml", file, &catalog(), &Options::default()) {
+            Ok(_) => String::new(),
+            Err(findings) => format!("{findings:?}"),
+        }
+    }
+
+    /// The preset breaks no rule.
+    #[test]
+    fn the_preset_passes() {
+        assert_eq!(verdict(FILE), "");
+    }
+
+    /// A way around the split, and posting without reaping in pairs, are objected to.
+    #[test]
+    fn objections() {
+        let around = format!(
+            "{FILE}[edges]\n\"admit -> split -> route -> select\" = false\n\"admit -> route -> select\" = \"inline\"\n\"submit -> split\" = \"inline\"\n"
+        );
+        assert!(verdict(&around).contains("without a `request_split`"), "{}", verdict(&around));
+        let odd = format!(
+            "{FILE}[pools]\nmore = {{ per = \"nic\", threads = 2 }}\n[stages]\nreap = {{ type = \"cq_reap\", pool = \"more\" }}\n"
+        );
+        assert!(verdict(&odd).contains("workers post on each NIC"), "{}", verdict(&odd));
+    }
+}

@@ -1,0 +1,56 @@
+//! `completion_notify`: ends slices, and with the last one of a batch says so. Runs wherever it is reached.
+//! Deliberately the only sink that frees: a slice that is not brought here has not ended.
+
+use std::sync::Arc;
+
+use pipeline_configs::schema::Change;
+use pipeline_configs::{Facts, Kind, StageKind, Values};
+use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, Seat, Shape, Stage};
+
+use crate::key::Key;
+use crate::ledger::Ending;
+use crate::spec::Making;
+use crate::world::World;
+
+/// Its entry in the catalogue.
+pub const KIND: StageKind = StageKind {
+    name: "completion_notify",
+    summary: "Ends slices, and tells who waits for their batch.",
+    keys: &[pipeline_configs::Key {
+        name: "via",
+        kind: Kind::Words(&["status", "event"]),
+        default: Some("[\"status\", \"event\"]"),
+        required: false,
+        doc: "What it tells; status: the batch's state can be polled (always so); event: its end also wakes who waits.",
+        change: Change::Live,
+    }],
+    shape,
+};
+
+fn shape(_: &Values, _: &Facts) -> Shape {
+    Shape {
+        ports: Vec::new(),
+        contract: Contract { sink: true, anywhere: true, gives: vec!["slices"], ..Contract::default() },
+    }
+}
+
+pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
+    let via = making.values().texts("via");
+    making.world.ledger.tell(via.is_empty() || via.iter().any(|v| v == "event"));
+    Ok(Box::new(Notify { world: making.world.clone() }))
+}
+
+struct Notify {
+    world: Arc<World>,
+}
+
+impl Stage<Key> for Notify {
+    fn run(&mut self, input: &mut Batch<Key>, _: &mut Outlet<Key>, _: &mut Context) -> Flow {
+        let mut ending = Ending::new(&self.world.ledger);
+        while let Some(key) = input.pop() {
+            ending.end(key);
+        }
+        ending.finish();
+        Flow::Done
+    }
+}

@@ -1,0 +1,357 @@
+//! `cq_reap`: collects completions and says what each means; watches the deadlines of posted slices and takes them
+//! back from their transport. Deliberately the only place where a posted slice becomes the engine's again.
+
+mod verdict;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use pipeline_configs::{Facts, StageKind, Values};
+use pipeline_graph::{
+    Arming, BATCH, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
+};
+use pipeline_transports::{Cancelled, Completion, Completions, LinkId, Reap, Transport, WrId};
+
+use crate::arming::ToGraph;
+use crate::holding::Holding;
+use crate::key::Key;
+use crate::ledger::{Phase, Slot};
+use crate::links::Links;
+use crate::mail::{Event, Half, Mail};
+use crate::peer::LinkLife;
+use crate::reason::{Code, Reason, StageIx};
+use crate::seats::{self, Joined};
+use crate::spec::{Making, ports};
+use crate::world::World;
+use verdict::{Verdict, judge};
+
+/// Its entry in the catalogue.
+pub const KIND: StageKind = StageKind {
+    name: "cq_reap",
+    summary: "Collects completions and watches the deadlines of posted slices.",
+    keys: &[seats::TRANSPORTS],
+    shape,
+};
+
+const OUT: PortId = PortId(0);
+const FAILED: PortId = PortId(1);
+const RETRY: PortId = PortId(2);
+
+/// How long until a slice is looked at again whose completion is on its way.
+const AGAIN_NS: Nanos = 20_000_000;
+
+fn shape(_: &Values, _: &Facts) -> Shape {
+    Shape {
+        ports: ports(&[("out", true), ("failed", false), ("retry", false)]),
+        contract: Contract {
+            source: true,
+            holds: true,
+            polls: true,
+            gives: vec!["credits"],
+            ..Contract::default()
+        },
+    }
+}
+
+pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
+    let world = making.world.clone();
+    world.ledger.holders.add(seat.waker.clone());
+    let links = making.config.limits.links as usize;
+    let join = |place| {
+        let seat = world.seats.join(&world.mail, Half::Reap, place, seat, making.box_size);
+        let transport = world.transports[usize::from(seat.place.0)].transport.clone();
+        let completions = Completions::with_capacity(BATCH);
+        Drive { transport, half: None, joined: false, seat, completions, next: 0 }
+    };
+    Ok(Box::new(CqReap {
+        drives: seats::places(making, seat).into_iter().map(join).collect(),
+        links: Links::with_capacity(links),
+        closed: Vec::with_capacity(links),
+        holding: Holding::new(&world.ledger, making.ix()),
+        stage: making.ix(),
+        world,
+    }))
+}
+
+/// One reap half, with what belongs to it.
+struct Drive {
+    transport: Arc<dyn Transport>,
+    half: Option<Box<dyn Reap>>,
+    joined: bool,
+    seat: Joined,
+    completions: Completions,
+    /// The first completion that was not delivered.
+    next: usize,
+}
+
+impl Drive {
+    fn ready(&mut self, world: &World) {
+        if !self.joined {
+            self.joined = true;
+            self.half = world.seats.reap(self.seat.place, &*self.transport);
+        }
+    }
+}
+
+/// One link.
+struct Lane {
+    drive: usize,
+    life: Arc<LinkLife>,
+    /// We killed it: what it takes along is not to blame.
+    aborted: bool,
+}
+
+struct CqReap {
+    world: Arc<World>,
+    stage: StageIx,
+    drives: Vec<Drive>,
+    links: Links<Lane>,
+    /// Closed links that control was not told of, because its channel was full.
+    closed: Vec<LinkId>,
+    holding: Holding,
+}
+
+impl CqReap {
+    fn read_mail(&mut self) -> bool {
+        let mut any = false;
+        for (at, drive) in self.drives.iter_mut().enumerate() {
+            drive.ready(&self.world);
+            while let Ok(mail) = drive.seat.mail.try_recv() {
+                any = true;
+                let Some(half) = &mut drive.half else { continue };
+                match mail {
+                    Mail::Adopt { end, life } => {
+                        let id = end.id;
+                        half.adopt(end);
+                        self.links.insert(id, Lane { drive: at, life, aborted: false });
+                    }
+                    Mail::Abort(id) => {
+                        if let Some(lane) = self.links.find(id).and_then(|i| self.links.get(i)) {
+                            lane.aborted = true;
+                            lane.life.dead.store(true, Relaxed);
+                            half.abort(id);
+                        }
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    /// Watches what was posted since the last look. What has completed meanwhile is known by its phase, and
+    /// what was posted again by its generation: neither is watched twice.
+    fn watch_posted(&mut self) {
+        let ledger = &*self.world.ledger;
+        for drive in &self.drives {
+            drive.seat.shared.posted.wake();
+            while let Some(key) = drive.seat.shared.posted.take() {
+                let position = ledger.position(key);
+                if ledger.at(position).is(key.generation(), Phase::Posted) {
+                    self.holding.hold(ledger, position);
+                }
+            }
+        }
+    }
+
+    /// Takes back what is overdue or cancelled.
+    fn take_back_overdue(&mut self, now: Nanos) {
+        let world = self.world.clone();
+        while let Some(position) = self.holding.fire(&world.ledger, now) {
+            self.take_back(position, now);
+        }
+        // At most what can be posted at once; rare.
+        let mut cancelled = crate::list::List::default();
+        self.holding.cancelled(&world.ledger, |position| cancelled.push(&world.ledger, position));
+        while let Some(position) = cancelled.pop(&world.ledger) {
+            self.take_back(position, now);
+        }
+    }
+
+    fn take_back(&mut self, position: u32, now: Nanos) {
+        let world = self.world.clone();
+        let ledger = &*world.ledger;
+        let (key, slot) = (ledger.key_at(position), ledger.at(position));
+        if !slot.is(key.generation(), Phase::Posted) {
+            return;
+        }
+        let id = WrId(key.raw());
+        let lane = self.links.find(slot.link()).and_then(|i| self.links.get(i));
+        let half = lane.as_ref().and_then(|lane| self.drives[lane.drive].half.as_mut());
+        let (Some(lane), Some(half)) = (lane, half) else {
+            // Its link was reported closed, and it never completed: a bug of the transport. It still ends.
+            tracing::error!(link = slot.link().0, "a link was closed before its work requests had completed");
+            return self.end_posted(key, position, Code::new(Reason::Undetermined, self.stage));
+        };
+        match half.cancel(slot.link(), id) {
+            // A completion follows, and finds it overdue.
+            Cancelled::Dropped => {}
+            Cancelled::MustAbort => {
+                lane.aborted = true;
+                lane.life.dead.store(true, Relaxed);
+                half.abort(slot.link());
+            }
+            Cancelled::Discarding => {
+                lane.life.outstanding.fetch_sub(1, Relaxed);
+                let late = Code::new(Reason::Deadline, self.stage);
+                let code = ledger.verdict(slot, now, self.stage).unwrap_or(late);
+                self.end_posted(key, position, code);
+            }
+            // Its completion is on its way; if it should be lost, it is asked for again.
+            Cancelled::NotHere => self.holding.hold_until(ledger, position, now + AGAIN_NS),
+        }
+    }
+
+    /// Ends a slice that its transport has let go without a completion.
+    fn end_posted(&mut self, key: Key, position: u32, code: Code) {
+        let ledger = &*self.world.ledger;
+        if ledger.unpost(key).is_some() {
+            self.holding.doom(ledger, position, code);
+        }
+    }
+
+    /// Reaps and delivers as long as the ports have room. Whether anything came.
+    fn reap(&mut self, out: &mut Outlet<Key>, now: Nanos) -> bool {
+        let mut any = false;
+        for at in 0..self.drives.len() {
+            let drive = &mut self.drives[at];
+            let Some(half) = &mut drive.half else { continue };
+            if drive.next == drive.completions.done().len() {
+                drive.completions.clear();
+                drive.next = 0;
+                half.reap(now, &mut drive.completions);
+            }
+            any |= self.deliver(at, out, now);
+        }
+        any
+    }
+
+    fn deliver(&mut self, at: usize, out: &mut Outlet<Key>, now: Nanos) -> bool {
+        let mut any = false;
+        while let Some(completion) = self.drives[at].completions.done().get(self.drives[at].next).copied() {
+            if !self.complete(&completion, out, now) {
+                return any;
+            }
+            self.drives[at].next += 1;
+            any = true;
+        }
+        for i in 0..self.drives[at].completions.closed().len() {
+            let id = self.drives[at].completions.closed()[i];
+            self.close(at, id);
+            any = true;
+        }
+        // Nothing is left: the links must not be reported twice.
+        self.drives[at].completions.clear();
+        self.drives[at].next = 0;
+        any
+    }
+
+    /// One completion; `false` when the port it leads to has no room.
+    fn complete(&mut self, completion: &Completion, out: &mut Outlet<Key>, now: Nanos) -> bool {
+        let world = self.world.clone();
+        let ledger = &*world.ledger;
+        let key = Key::from_raw(completion.id.0);
+        let Some(slot) = ledger.posted(key).filter(|s| s.link() == completion.link) else {
+            // Twice, too late, or of a link that it was taken from.
+            ledger.count_stale();
+            return true;
+        };
+        let lane = self.links.find(completion.link).and_then(|i| self.links.get(i));
+        let aborted = lane.as_ref().is_some_and(|lane| lane.aborted);
+        let spoken = ledger.verdict(slot, now, self.stage);
+        let verdict = judge(completion.outcome, slot.op(), spoken, aborted, self.stage);
+        let port = match verdict {
+            Verdict::Done => OUT,
+            Verdict::Failed(_) => FAILED,
+            Verdict::Again { .. } => RETRY,
+        };
+        if out.room(port, key) == 0 {
+            return false;
+        }
+        if ledger.unpost(key).is_none() {
+            return true;
+        }
+        self.holding.let_go(ledger, ledger.position(key));
+        if let Some(lane) = lane {
+            lane.life.outstanding.fetch_sub(1, Relaxed);
+        }
+        note(slot, verdict);
+        // Room was asked for.
+        let _ = out.push(port, key);
+        true
+    }
+
+    /// A link is dead, and everything of it has completed.
+    fn close(&mut self, at: usize, id: LinkId) {
+        if let Some(lane) = self.links.remove(id) {
+            lane.life.dead.store(true, Relaxed);
+        }
+        self.drives[at].seat.shared.ring(Half::Post);
+        self.closed.push(id);
+    }
+
+    /// Tells control of closed links.
+    fn report(&mut self) {
+        while let Some(id) = self.closed.last() {
+            if !self.world.tell(Event::LinkClosed(*id)) {
+                break;
+            }
+            self.closed.pop();
+        }
+    }
+}
+
+fn note(slot: &Slot, verdict: Verdict) {
+    match verdict {
+        Verdict::Done => {}
+        Verdict::Failed(code) => slot.set_code(code),
+        Verdict::Again { code, strike } => {
+            slot.set_code(code);
+            if strike {
+                slot.set_strike();
+            }
+        }
+    }
+}
+
+impl Stage<Key> for CqReap {
+    fn run(&mut self, input: &mut Batch<Key>, _: &mut Outlet<Key>, _: &mut Context) -> Flow {
+        // It has no input: `check` allows none.
+        debug_assert!(input.is_empty(), "cq_reap is a source");
+        Flow::Done
+    }
+
+    fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
+        let world = self.world.clone();
+        let mut any = self.read_mail();
+        self.watch_posted();
+        self.take_back_overdue(cx.now);
+        any |= self.reap(out, cx.now);
+        any |= self.holding.bury(&world.ledger, out, FAILED);
+        self.report();
+        if any { Polled::Busy } else { Polled::Idle }
+    }
+
+    fn arm(&mut self, on: &mut dyn Arming) {
+        self.holding.arm(&self.world.ledger, on);
+        let until = self.holding.earliest().unwrap_or(Nanos::MAX);
+        for drive in &mut self.drives {
+            if let Some(half) = &mut drive.half {
+                half.arm(&mut ToGraph(on));
+            }
+            if !drive.seat.shared.posted.sleep(until) || !drive.seat.mail.is_empty() {
+                on.busy();
+            }
+        }
+        if !self.closed.is_empty() {
+            on.busy();
+        }
+    }
+
+    fn drain(&mut self, _: &mut Outlet<Key>, _: &mut Context) -> Drained {
+        let posted: usize = self.drives.iter().filter_map(|d| d.half.as_ref()).map(|h| h.outstanding()).sum();
+        match posted.max(self.holding.len()) {
+            0 => Drained::Empty,
+            n => Drained::Holds(n),
+        }
+    }
+}

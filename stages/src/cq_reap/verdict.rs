@@ -1,0 +1,86 @@
+//! What a completion means for its slice. Deliberately a pure function: every case is in one table.
+
+use pipeline_transports::{Op, Outcome};
+
+use crate::reason::{Code, Reason, StageIx, Transport};
+
+/// What becomes of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Applied at the destination.
+    Done,
+    /// It ends so.
+    Failed(Code),
+    /// It may be posted again. `strike`: the attempt counts. `code`: what is said if it may not.
+    Again {
+        /// Why it came back.
+        code: Code,
+        /// Whether the attempt was its own fault.
+        strike: bool,
+    },
+}
+
+/// `spoken`: what speaks against going on (its deadline has passed, or it was cancelled). `aborted`: we killed the
+/// link, for the sake of some slice.
+pub(super) fn judge(
+    outcome: Outcome,
+    op: Op,
+    spoken: Option<Code>,
+    aborted: bool,
+    stage: StageIx,
+) -> Verdict {
+    let code = |reason| Code::new(reason, stage);
+    let again = |reason, strike| match spoken {
+        Some(code) => Verdict::Failed(code),
+        None => Verdict::Again { code: code(reason), strike },
+    };
+    match (outcome, op) {
+        // What is applied is done, however late.
+        (Outcome::Done, _) => Verdict::Done,
+        (Outcome::Refused(refusal), _) => {
+            Verdict::Failed(code(Reason::Transport(Transport::Refused(refusal))))
+        }
+        (Outcome::NotBegun, _) => again(Reason::PeerGone, false),
+        (Outcome::Begun, Op::Read) => again(Reason::PeerGone, !aborted),
+        // Not even its deadline says more than that nobody knows.
+        (Outcome::Begun, Op::Write) => Verdict::Failed(code(Reason::Undetermined)),
+        (Outcome::Failed, _) => again(Reason::Transport(Transport::Failed), true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pipeline_transports::Refusal;
+
+    /// The whole table: each outcome of READ and WRITE, in time, too late, and on a link that we aborted.
+    #[test]
+    fn every_case() {
+        let code = |reason| Code::new(reason, 3);
+        let late = Some(code(Reason::Deadline));
+        let failed = |reason| Verdict::Failed(code(reason));
+        let again = |reason, strike| Verdict::Again { code: code(reason), strike };
+        let broken = Reason::Transport(Transport::Failed);
+        let refused = Outcome::Refused(Refusal::Denied);
+        let denied = failed(Reason::Transport(Transport::Refused(Refusal::Denied)));
+        let (r, w) = (Op::Read, Op::Write);
+        let table = [
+            (Outcome::Done, w, late, true, Verdict::Done),
+            (Outcome::Done, r, None, false, Verdict::Done),
+            (refused, r, None, false, denied),
+            (refused, w, late, false, denied),
+            (Outcome::NotBegun, w, None, false, again(Reason::PeerGone, false)),
+            (Outcome::NotBegun, w, late, false, failed(Reason::Deadline)),
+            (Outcome::Begun, r, None, false, again(Reason::PeerGone, true)),
+            (Outcome::Begun, r, None, true, again(Reason::PeerGone, false)),
+            (Outcome::Begun, r, late, true, failed(Reason::Deadline)),
+            (Outcome::Begun, w, None, false, failed(Reason::Undetermined)),
+            (Outcome::Begun, w, late, true, failed(Reason::Undetermined)),
+            (Outcome::Failed, w, None, true, again(broken, true)),
+            (Outcome::Failed, r, late, false, failed(Reason::Deadline)),
+        ];
+        for (outcome, op, spoken, aborted, expected) in table {
+            assert_eq!(judge(outcome, op, spoken, aborted, 3), expected, "{outcome:?} {op:?} {spoken:?}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What every stage that holds slices does with them: watch their deadlines and cancels, and let those that must
+//! end leave by the port `failed`. Deliberately not the lists themselves: each stage has its own.
+
+use pipeline_graph::{Arming, Nanos, Outlet, PortId};
+
+use crate::key::Key;
+use crate::ledger::Ledger;
+use crate::list::List;
+use crate::reason::{Code, StageIx};
+use crate::wheel::Wheel;
+
+/// See the file's head.
+pub(crate) struct Holding {
+    wheel: Wheel,
+    /// Cancels that were looked after.
+    cancels: u64,
+    /// Those that wait for room on the port `failed`.
+    doomed: List,
+    stage: StageIx,
+}
+
+impl Holding {
+    pub(crate) fn new(ledger: &Ledger, stage: StageIx) -> Self {
+        let wheel = Wheel::new(pipeline_transports::clock::now());
+        Self { wheel, cancels: ledger.cancels(), doomed: List::default(), stage }
+    }
+
+    /// How many are held, with those that wait to leave.
+    pub(crate) fn len(&self) -> usize {
+        self.wheel.len() + self.doomed.len()
+    }
+
+    /// Watches one until its deadline.
+    pub(crate) fn hold(&mut self, ledger: &Ledger, position: u32) {
+        self.wheel.set(ledger, position, ledger.at(position).deadline());
+    }
+
+    /// Watches one until `at`.
+    pub(crate) fn hold_until(&mut self, ledger: &Ledger, position: u32, at: Nanos) {
+        self.wheel.set(ledger, position, at);
+    }
+
+    /// Watches it no longer.
+    pub(crate) fn let_go(&mut self, ledger: &Ledger, position: u32) {
+        self.wheel.drop_entry(ledger, position);
+    }
+
+    /// Lets one, which is in no list and not watched, leave as failed.
+    pub(crate) fn doom(&mut self, ledger: &Ledger, position: u32, code: Code) {
+        ledger.at(position).set_code(code);
+        self.doomed.push(ledger, position);
+    }
+
+    /// One whose time has come, no longer watched. Call until `None`.
+    pub(crate) fn fire(&mut self, ledger: &Ledger, now: Nanos) -> Option<u32> {
+        if self.wheel.len() == 0 {
+            return None;
+        }
+        self.wheel.fire(ledger, now)
+    }
+
+    /// Hands over those whose batch was cancelled since the last look, no longer watched.
+    pub(crate) fn cancelled(&mut self, ledger: &Ledger, out: impl FnMut(u32)) {
+        let cancels = ledger.cancels();
+        if cancels != self.cancels {
+            self.cancels = cancels;
+            self.wheel.pick(ledger, |at| ledger.batches.is_cancelled(ledger.at(at).batch()), out);
+        }
+    }
+
+    /// Dooms all that are overdue or cancelled; `unlink` takes each out of its list.
+    pub(crate) fn doom_overdue(&mut self, ledger: &Ledger, now: Nanos, mut unlink: impl FnMut(u32)) {
+        let mut over = List::default();
+        while let Some(position) = self.fire(ledger, now) {
+            unlink(position);
+            over.push(ledger, position);
+        }
+        self.cancelled(ledger, |position| {
+            unlink(position);
+            over.push(ledger, position);
+        });
+        while let Some(position) = over.pop(ledger) {
+            let late = Code::new(crate::reason::Reason::Deadline, self.stage);
+            let code = ledger.verdict(ledger.at(position), now, self.stage).unwrap_or(late);
+            self.doom(ledger, position, code);
+        }
+    }
+
+    /// Lets the doomed leave while `port` has room. Whether any did.
+    pub(crate) fn bury(&mut self, ledger: &Ledger, out: &mut Outlet<Key>, port: PortId) -> bool {
+        let mut any = false;
+        while let Some(position) = self.doomed.head() {
+            let key = ledger.key_at(position);
+            if out.room(port, key) == 0 {
+                break;
+            }
+            self.doomed.remove(ledger, position);
+            // Room was asked for.
+            let _ = out.push(port, key);
+            any = true;
+        }
+        any
+    }
+
+    /// When to look next, if nothing else happens.
+    pub(crate) fn earliest(&self) -> Option<Nanos> {
+        self.wheel.earliest()
+    }
+
+    /// Names it to a sleep. Cancels since the last look keep the worker awake.
+    pub(crate) fn arm(&self, ledger: &Ledger, on: &mut dyn Arming) {
+        if let Some(at) = self.earliest() {
+            on.deadline(at);
+        }
+        if ledger.cancels() != self.cancels {
+            on.busy();
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The links that a post or reap worker owns, found by their names: for each slice, so it must be quick.
+//! Deliberately bounded by `limits.links`; all memory is taken at start.
+
+use std::collections::HashMap;
+
+use pipeline_transports::LinkId;
+
+const RECENT: usize = 64;
+
+/// See the file's head.
+pub(crate) struct Links<T> {
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+    by_id: HashMap<LinkId, u32>,
+    /// Looked at first: a link by the low bits of its name.
+    recent: [(LinkId, u32); RECENT],
+}
+
+impl<T> Links<T> {
+    pub(crate) fn with_capacity(limit: usize) -> Self {
+        Self {
+            slots: Vec::with_capacity(limit),
+            free: Vec::with_capacity(limit),
+            by_id: HashMap::with_capacity(limit),
+            recent: [(LinkId(u64::MAX), 0); RECENT],
+        }
+    }
+
+    /// Index of a link.
+    pub(crate) fn find(&mut self, id: LinkId) -> Option<u32> {
+        let recent = &mut self.recent[id.0 as usize % RECENT];
+        if recent.0 == id {
+            return Some(recent.1);
+        }
+        let index = *self.by_id.get(&id)?;
+        *recent = (id, index);
+        Some(index)
+    }
+
+    pub(crate) fn get(&mut self, index: u32) -> Option<&mut T> {
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    pub(crate) fn insert(&mut self, id: LinkId, link: T) -> u32 {
+        let index = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if index as usize == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[index as usize] = Some(link);
+        self.by_id.insert(id, index);
+        index
+    }
+
+    pub(crate) fn remove(&mut self, id: LinkId) -> Option<T> {
+        let index = self.by_id.remove(&id)?;
+        let recent = &mut self.recent[id.0 as usize % RECENT];
+        if recent.0 == id {
+            recent.0 = LinkId(u64::MAX);
+        }
+        self.free.push(index);
+        self.slots[index as usize].take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Links with names that share low bits do not take each other's place, and a removed one is not found.
+    #[test]
+    fn found_by_name_only() {
+        let mut links = Links::with_capacity(4);
+        for id in [1, 65, 129] {
+            links.insert(LinkId(id), id);
+        }
+        for id in [1, 65, 129, 65, 1] {
+            let index = links.find(LinkId(id)).unwrap();
+            assert_eq!(links.get(index), Some(&mut { id }));
+        }
+        assert_eq!(links.remove(LinkId(65)), Some(65));
+        assert_eq!((links.find(LinkId(65)), links.remove(LinkId(65))), (None, None));
+        let index = links.insert(LinkId(7), 7);
+        assert_eq!((links.find(LinkId(7)), links.find(LinkId(193))), (Some(index), None));
+    }
+}

@@ -1,0 +1,143 @@
+//! `protocol_route`: chooses the transport of a slice: the first of `prefer` that both sides have and that knows
+//! the direction. Deliberately no look at links: a transport that is chosen and not yet linked is waited for.
+
+use std::sync::Arc;
+
+use pipeline_configs::schema::Change;
+use pipeline_configs::{Facts, Kind, StageKind, Values};
+use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, PortId, Seat, Shape, Stage};
+use pipeline_transports::Op;
+
+use crate::key::Key;
+use crate::peer::{Peer, PeerId};
+use crate::reason::{Code, Reason, StageIx};
+use crate::spec::{Making, ports};
+use crate::world::World;
+
+const ALLOW_DENY: &[&str] = &["deny", "allow"];
+
+/// Its entry in the catalogue.
+pub const KIND: StageKind = StageKind {
+    name: "protocol_route",
+    summary: "Chooses the transport of a slice.",
+    keys: &[
+        pipeline_configs::Key {
+            name: "prefer",
+            kind: Kind::Transports,
+            default: None,
+            required: false,
+            doc: "Transports in order of preference; without it, all declared in the order of the file.",
+            change: Change::Live,
+        },
+        pipeline_configs::Key {
+            name: "fallback",
+            kind: Kind::Word(ALLOW_DENY),
+            default: Some("deny"),
+            required: false,
+            doc: "Whether a declared transport that is not in `prefer` may be taken when none of those can.",
+            change: Change::Live,
+        },
+        pipeline_configs::Key {
+            name: "staging",
+            kind: Kind::Word(ALLOW_DENY),
+            default: Some("deny"),
+            required: false,
+            doc: "Whether a transport that copies through a staging buffer may be taken.",
+            change: Change::Live,
+        },
+    ],
+    shape,
+};
+
+const OUT: PortId = PortId(0);
+const FAILED: PortId = PortId(1);
+
+fn shape(_: &Values, _: &Facts) -> Shape {
+    Shape { ports: ports(&[("out", true), ("failed", false)]), contract: Contract::default() }
+}
+
+pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
+    let (world, values) = (&making.world, making.values());
+    let index = |name: &String| world.transports.iter().position(|t| t.name == *name);
+    let mut order: Vec<usize> = values.texts("prefer").iter().filter_map(index).collect();
+    if values.texts("prefer").is_empty() || values.text("fallback") == Some("allow") {
+        order.extend(0..world.transports.len());
+    }
+    if values.text("staging") != Some("allow") {
+        order.retain(|t| world.transports[*t].transport.caps().direct);
+    }
+    let choices = vec![Choice::default(); making.config.limits.peers as usize];
+    let order = order.into_iter().filter_map(|t| u16::try_from(t).ok()).collect();
+    Ok(Box::new(Route { world: world.clone(), stage: making.ix(), order, choices }))
+}
+
+/// What was found for one peer while its version was this.
+#[derive(Clone, Copy, Default)]
+struct Choice {
+    /// Version plus one; 0: never looked.
+    version: u64,
+    read: Option<u16>,
+    write: Option<u16>,
+}
+
+struct Route {
+    world: Arc<World>,
+    stage: StageIx,
+    order: Vec<u16>,
+    choices: Vec<Choice>,
+}
+
+impl Route {
+    fn choose(&mut self, peer: PeerId, op: Op) -> Result<u16, Reason> {
+        let target = self.world.peers.get(peer).ok_or(Reason::PeerGone)?;
+        let choice = self.choices.get_mut(peer.0 as usize).ok_or(Reason::PeerGone)?;
+        let version = target.version.load(std::sync::atomic::Ordering::Acquire) + 1;
+        if choice.version != version {
+            let find = |op| first(&self.world, &self.order, target, op);
+            *choice = Choice { version, read: find(Op::Read), write: find(Op::Write) };
+        }
+        let found = match op {
+            Op::Read => choice.read,
+            Op::Write => choice.write,
+        };
+        found.ok_or(Reason::NoRoute)
+    }
+}
+
+fn first(world: &World, order: &[u16], target: &Peer, op: Op) -> Option<u16> {
+    let view = target.view.load();
+    order.iter().copied().find(|t| {
+        let entry = &world.transports[usize::from(*t)];
+        let caps = entry.transport.caps();
+        let knows = match op {
+            Op::Read => caps.read,
+            Op::Write => caps.write,
+        };
+        knows && view.offers.iter().any(|o| o.kind == entry.kind)
+    })
+}
+
+impl Stage<Key> for Route {
+    fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, _: &mut Context) -> Flow {
+        let world = self.world.clone();
+        while let Some(key) = input.peek() {
+            if let Some(slot) = world.ledger.live(key) {
+                let port = match self.choose(slot.peer(), slot.op()) {
+                    Ok(transport) => {
+                        slot.set_transport(transport);
+                        OUT
+                    }
+                    Err(reason) => {
+                        slot.set_code(Code::new(reason, self.stage));
+                        FAILED
+                    }
+                };
+                if out.push(port, key).is_err() {
+                    return Flow::More;
+                }
+            }
+            input.pop();
+        }
+        Flow::Done
+    }
+}

@@ -1,0 +1,390 @@
+//! `request_split`: cuts requests into slices, as far as windows reach, in turn by peer and then by request.
+//! A ring of open requests a peer; one batch a turn; a peer without window is passed over. A request that
+//! needs no cut goes on as its own cover slice and takes no slice slot.
+//! Deliberately no look at links or transports, but for the transport that a route before it has chosen.
+
+mod plan;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use pipeline_configs::schema::{Change, Value};
+use pipeline_configs::{Facts, Kind, StageKind, Values};
+use pipeline_graph::{
+    Arming, BATCH, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
+};
+
+use crate::holding::Holding;
+use crate::key::Key;
+use crate::ledger::{Birth, Ledger, Slot};
+use crate::list::List;
+use crate::peer::{PeerId, PeerView};
+use crate::reason::{Code, Reason, StageIx};
+use crate::spec::{Making, ports};
+use crate::window::Grant;
+use crate::world::World;
+use plan::{Piece, Plan};
+
+const WORDS: &[&str] = &["auto", "whole"];
+const LEAST: u64 = 512;
+const MOST: u64 = 1 << 40;
+
+/// Its entry in the catalogue.
+pub const KIND: StageKind = StageKind {
+    name: "request_split",
+    summary: "Cuts requests into slices as far as windows reach, in turn by peer and request.",
+    keys: &[pipeline_configs::Key {
+        name: "slice",
+        kind: Kind::BytesPerTransport(WORDS, LEAST, MOST),
+        default: Some("auto"),
+        required: false,
+        doc: "Most bytes of a slice; auto: the size the transport likes best (before a route, the least of all \
+              declared); whole: only cut where a region ends; or a table of transport to size.",
+        change: Change::Live,
+    }],
+    shape,
+};
+
+const OUT: PortId = PortId(0);
+const FAILED: PortId = PortId(1);
+
+fn shape(_: &Values, _: &Facts) -> Shape {
+    Shape {
+        ports: ports(&[("out", true), ("failed", false)]),
+        contract: Contract {
+            expands: true,
+            holds: true,
+            polls: true,
+            waits_for: vec!["slices"],
+            ..Contract::default()
+        },
+    }
+}
+
+pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
+    let world = making.world.clone();
+    let peers = making.config.limits.peers as usize;
+    world.ledger.credits.add(seat.waker.clone());
+    world.ledger.holders.add(seat.waker.clone());
+    Ok(Box::new(Split {
+        sizes: Sizes::of(making),
+        open: (0..peers).map(|_| List::default()).collect(),
+        ring: VecDeque::with_capacity(peers),
+        holding: Holding::new(&world.ledger, making.ix()),
+        ready: Batch::new(),
+        stage: making.ix(),
+        starved: false,
+        world,
+    }))
+}
+
+/// Most bytes of a slice, by transport; `u64::MAX`: only what regions and transports demand.
+struct Sizes {
+    unrouted: u64,
+    routed: Vec<u64>,
+}
+
+impl Sizes {
+    fn of(making: &Making) -> Self {
+        let caps = making.world.transports.iter().map(|t| (&t.name, t.transport.caps()));
+        let none = BTreeMap::new();
+        let (word, number, table) = match making.values().0.get("slice") {
+            Some(Value::Number(n)) => (None, Some(*n), &none),
+            Some(Value::Text(word)) => (Some(word.as_str()), None, &none),
+            Some(Value::PerName(table)) => (None, None, table),
+            _ => (None, None, &none),
+        };
+        let limit = making.world.ledger.window.bytes_limit();
+        let routed: Vec<u64> = caps
+            .map(|(name, caps)| {
+                let size = match (word, number.or_else(|| table.get(name).copied())) {
+                    (_, Some(n)) => n.min(limit),
+                    (Some("whole"), None) => u64::MAX,
+                    _ => caps.preferred_bytes.min(limit),
+                };
+                size.min(caps.max_bytes).max(1)
+            })
+            .collect();
+        Self { unrouted: routed.iter().copied().min().unwrap_or(u64::MAX), routed }
+    }
+
+    fn of_slice(&self, cover: &Slot) -> u64 {
+        let routed = cover.transport().and_then(|t| self.routed.get(usize::from(t)).copied());
+        routed.unwrap_or(self.unrouted)
+    }
+}
+
+struct Split {
+    world: Arc<World>,
+    stage: StageIx,
+    sizes: Sizes,
+    /// Open requests by peer.
+    open: Box<[List]>,
+    /// Peers that have some; each once.
+    ring: VecDeque<u32>,
+    holding: Holding,
+    /// Cut, charged, and without room so far.
+    ready: Batch<Key>,
+    /// Somebody found no window or no slot.
+    starved: bool,
+}
+
+/// What came of one look at a peer.
+enum Turn {
+    /// Something moved on.
+    Moved,
+    /// No window or no slice slot.
+    Starved,
+    /// No room on a port.
+    Blocked,
+}
+
+impl Split {
+    fn take(&mut self, key: Key) {
+        let ledger = &*self.world.ledger;
+        let Some(slot) = ledger.live(key) else { return };
+        let (position, peer) = (ledger.position(key), slot.peer().0);
+        let Some(list) = self.open.get_mut(peer as usize) else {
+            return self.holding.doom(ledger, position, Code::new(Reason::PeerGone, self.stage));
+        };
+        if list.is_empty() {
+            self.ring.push_back(peer);
+        }
+        list.push(ledger, position);
+        self.holding.hold(ledger, position);
+    }
+
+    /// One batch of one peer; passes over those that cannot go on.
+    fn turn(&mut self, out: &mut Outlet<Key>, now: Nanos) -> Polled {
+        if !self.flush_ready(out) {
+            return Polled::Idle;
+        }
+        self.starved = false;
+        for _ in 0..self.ring.len() {
+            let Some(peer) = self.ring.pop_front() else { break };
+            if self.open[peer as usize].is_empty() {
+                continue;
+            }
+            let turn = self.serve(PeerId(peer), out, now);
+            if !self.open[peer as usize].is_empty() {
+                self.ring.push_back(peer);
+            }
+            match turn {
+                Turn::Moved => return Polled::Busy,
+                Turn::Starved => self.starved = true,
+                Turn::Blocked => return Polled::Idle,
+            }
+        }
+        Polled::Idle
+    }
+
+    fn flush_ready(&mut self, out: &mut Outlet<Key>) -> bool {
+        while let Some(key) = self.ready.peek() {
+            if out.push(OUT, key).is_err() {
+                return false;
+            }
+            self.ready.pop();
+        }
+        true
+    }
+
+    /// Up to a batch of slices for one peer, from as many of its requests as that takes.
+    fn serve(&mut self, peer: PeerId, out: &mut Outlet<Key>, now: Nanos) -> Turn {
+        let world = self.world.clone();
+        let Some(target) = world.peers.get(peer) else { return Turn::Starved };
+        let view = target.view.load();
+        let (mut room, mut moved) = (BATCH, false);
+        while room > 0 {
+            let Some(position) = self.open[peer.0 as usize].head() else { break };
+            let cover = world.ledger.at(position);
+            let step = match self.objection(cover, &view, now) {
+                Some(code) => Err(code),
+                None => self.cut(position, &view, room, out),
+            };
+            match step {
+                Ok(Step::Cut(n)) => {
+                    moved = true;
+                    room -= n;
+                    if !self.ready.is_empty() {
+                        break;
+                    }
+                }
+                Ok(Step::Starved) if moved => break,
+                Ok(Step::Starved) => return Turn::Starved,
+                Err(code) => {
+                    self.leave(position);
+                    self.holding.doom(&world.ledger, position, code);
+                    room -= 1;
+                    moved = true;
+                }
+            }
+        }
+        self.holding.bury(&world.ledger, out, FAILED);
+        if moved { Turn::Moved } else { Turn::Blocked }
+    }
+
+    /// What speaks against cutting on.
+    fn objection(&self, cover: &Slot, view: &PeerView, now: Nanos) -> Option<Code> {
+        let ledger = &*self.world.ledger;
+        let request = ledger.request(cover.request());
+        if !request.code().is_done() {
+            // A part of it has failed: the rest would only cost the others.
+            return Some(request.code());
+        }
+        if request.incarnation.load(std::sync::atomic::Ordering::Relaxed) != view.incarnation {
+            return Some(Code::new(Reason::StalePeer, self.stage));
+        }
+        ledger.verdict(cover, now, self.stage)
+    }
+
+    /// Takes a request out of the ring.
+    fn leave(&mut self, position: u32) {
+        let ledger = &*self.world.ledger;
+        let peer = ledger.at(position).peer();
+        self.open[peer.0 as usize].remove(ledger, position);
+        self.holding.let_go(ledger, position);
+    }
+
+    /// Cuts up to `room` slices off a request.
+    fn cut(
+        &mut self,
+        position: u32,
+        view: &PeerView,
+        room: usize,
+        out: &mut Outlet<Key>,
+    ) -> Result<Step, Code> {
+        let world = self.world.clone();
+        let ledger = &*world.ledger;
+        let cover = ledger.at(position);
+        let size = self.sizes.of_slice(cover);
+        let mut plan = Plan::new(ledger, cover, view, size, self.stage);
+        let first = plan.peek()?;
+        if plan.is_whole(&first) {
+            return Ok(self.pass(position, &first, out));
+        }
+        let want = Grant {
+            bytes: plan.left().min(size.saturating_mul(room as u64)),
+            slices: u32::try_from(plan.left().div_ceil(first.len)).unwrap_or(u32::MAX).min(room as u32),
+        };
+        let peer = cover.peer();
+        let Some(grant) = ledger.window.acquire(peer, first.len, want) else { return Ok(Step::Starved) };
+        let mut slots = [0; BATCH];
+        let got = ledger.take_slices(&mut slots[..grant.slices as usize]);
+        let pieces = plan.draw(got, grant.bytes);
+        let (used, bytes) = (pieces.len(), pieces.iter().map(|p| p.len).sum::<u64>());
+        ledger.give_slices(&slots[used..got]);
+        ledger.release(peer, Grant { bytes: grant.bytes - bytes, slices: grant.slices - used as u32 });
+        if used == 0 {
+            return Ok(Step::Starved);
+        }
+        let finished = plan.left() == 0;
+        // The cover slice counts as one until it is wholly cut: then the last slice counts in its place.
+        ledger.request(cover.request()).add_slices(used as u32 - u32::from(finished));
+        let birth = plan.birth();
+        if finished {
+            self.leave(position);
+        } else {
+            let list = &mut self.open[peer.0 as usize];
+            list.remove(ledger, position);
+            list.push(ledger, position);
+        }
+        for (piece, slot) in plan.drawn().iter().zip(slots) {
+            let key = born(ledger, slot, piece, &birth);
+            self.emit(key, out);
+        }
+        Ok(Step::Cut(used))
+    }
+
+    /// Lets a request that is one slice go on as it is.
+    fn pass(&mut self, position: u32, piece: &Piece, out: &mut Outlet<Key>) -> Step {
+        let world = self.world.clone();
+        let ledger = &*world.ledger;
+        let cover = ledger.at(position);
+        let want = Grant { bytes: piece.len, slices: 1 };
+        if ledger.window.acquire(cover.peer(), piece.len, want).is_none() {
+            return Step::Starved;
+        }
+        self.leave(position);
+        cover.set_charged();
+        cover.set_remote(&piece.remote);
+        self.emit(ledger.key_at(position), out);
+        Step::Cut(1)
+    }
+
+    fn emit(&mut self, key: Key, out: &mut Outlet<Key>) {
+        if !self.ready.is_empty() || out.push(OUT, key).is_err() {
+            // At most a batch is cut before the next flush of `ready`.
+            let _ = self.ready.push(key);
+        }
+    }
+}
+
+enum Step {
+    /// So many slices.
+    Cut(usize),
+    /// No window, or no slot.
+    Starved,
+}
+
+fn born(ledger: &Ledger, slot: u32, piece: &Piece, birth: &Birth) -> Key {
+    let (local, remote) = (piece.local, piece.remote);
+    ledger.at(slot).bear(&Birth { local, remote, len: piece.len, ..*birth });
+    ledger.at(slot).set_charged();
+    ledger.key_at(slot)
+}
+
+impl Stage<Key> for Split {
+    fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
+        while let Some(key) = input.pop() {
+            self.take(key);
+        }
+        self.turn(out, cx.now);
+        Flow::Done
+    }
+
+    fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
+        let ledger = self.world.clone();
+        let ledger = &*ledger.ledger;
+        let open = &mut self.open;
+        self.holding.doom_overdue(ledger, cx.now, |position| {
+            open[ledger.at(position).peer().0 as usize].remove(ledger, position);
+        });
+        let buried = self.holding.bury(ledger, out, FAILED);
+        match self.turn(out, cx.now) {
+            Polled::Idle if !buried => Polled::Idle,
+            _ => Polled::Busy,
+        }
+    }
+
+    fn arm(&mut self, on: &mut dyn Arming) {
+        let ledger = &*self.world.ledger;
+        self.holding.arm(ledger, on);
+        if self.starved {
+            ledger.credits.await_ring();
+            // What came back before the bell was awaited rings nobody: look once more.
+            if self.could_go_on() {
+                on.busy();
+            }
+        }
+    }
+
+    fn drain(&mut self, _: &mut Outlet<Key>, _: &mut Context) -> Drained {
+        match self.holding.len() + self.ready.len() {
+            0 => Drained::Empty,
+            n => Drained::Holds(n),
+        }
+    }
+}
+
+impl Split {
+    /// Whether some peer of the ring has a window now, for a slice of the least size.
+    fn could_go_on(&self) -> bool {
+        let ledger = &*self.world.ledger;
+        self.ring.iter().filter_map(|p| self.open[*p as usize].head()).any(|position| {
+            let cover = ledger.at(position);
+            let cut = ledger.request(cover.request()).cut.load(std::sync::atomic::Ordering::Relaxed);
+            let piece = self.sizes.of_slice(cover).min(cover.len() - cut).min(ledger.window.bytes_limit());
+            ledger.has_slices() && ledger.window.could(cover.peer(), piece)
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Where a request is cut: at the slice size, where the local region ends, and at the seams of the remote segment.
+//! Deliberately without any charge or slot: it only says which pieces would come next.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use pipeline_graph::BATCH;
+use pipeline_transports::Span;
+
+use crate::ledger::{Birth, Ledger, Slot};
+use crate::peer::{PeerView, SegmentView};
+use crate::reason::{Code, Reason, StageIx};
+
+/// A slice to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) local: Span,
+    pub(super) remote: Span,
+    pub(super) len: u64,
+}
+
+const NOTHING: Span = Span { region: pipeline_transports::RegionId(0), offset: 0, key: 0 };
+
+/// The next pieces of one request.
+pub(super) struct Plan<'a> {
+    ledger: &'a Ledger,
+    cover: &'a Slot,
+    view: &'a PeerView,
+    size: u64,
+    stage: StageIx,
+    /// First byte not cut.
+    cut: u64,
+    pieces: [Piece; BATCH],
+    drawn: usize,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(
+        ledger: &'a Ledger,
+        cover: &'a Slot,
+        view: &'a PeerView,
+        size: u64,
+        stage: StageIx,
+    ) -> Self {
+        let cut = ledger.request(cover.request()).cut.load(Relaxed);
+        let pieces = [Piece { local: NOTHING, remote: NOTHING, len: 0 }; BATCH];
+        Self { ledger, cover, view, size, stage, cut, pieces, drawn: 0 }
+    }
+
+    /// Bytes not cut.
+    pub(super) fn left(&self) -> u64 {
+        self.cover.len() - self.cut
+    }
+
+    /// Whether this first piece is all there is.
+    pub(super) fn is_whole(&self, piece: &Piece) -> bool {
+        self.cut == 0 && piece.len == self.cover.len()
+    }
+
+    fn segment(&self) -> Result<&'a SegmentView, Code> {
+        let index = self.ledger.request(self.cover.request()).segment.load(Relaxed);
+        let segment = self.view.segments.get(index as usize);
+        segment.map(|s| &**s).ok_or(Code::new(Reason::UnknownSegment, self.stage))
+    }
+
+    /// The next piece. (A segment may have lost regions or rights since the request was submitted.)
+    pub(super) fn peek(&self) -> Result<Piece, Code> {
+        let refuse = |reason| Code::new(reason, self.stage);
+        let (local, far) = (self.cover.local(), self.cover.remote());
+        // Neither sum wraps: `submit` has checked both ranges.
+        let offset = far.offset + self.cut;
+        let region = self.segment()?.region_at(offset).ok_or(refuse(Reason::UnknownSegment))?;
+        if !region.access.allows(self.cover.op()) {
+            return Err(refuse(Reason::Denied));
+        }
+        let within = offset - region.start;
+        let len = self.left().min(region.len - within).min(self.size);
+        let limit = self.ledger.window.bytes_limit();
+        if len > limit {
+            return Err(refuse(Reason::TooLarge { asked: len, limit }));
+        }
+        Ok(Piece {
+            local: Span { region: local.region, offset: local.offset + self.cut, key: 0 },
+            remote: Span { region: region.id, offset: within, key: region.key },
+            len,
+        })
+    }
+
+    /// Draws up to `slots` pieces of `bytes` bytes together, and moves the cut. An error ends it early: the
+    /// next [`Self::peek`] meets it again.
+    pub(super) fn draw(&mut self, slots: usize, mut bytes: u64) -> &[Piece] {
+        let mut n = 0;
+        while n < slots.min(BATCH) && self.left() > 0 {
+            let Ok(piece) = self.peek() else { break };
+            if piece.len > bytes {
+                break;
+            }
+            self.pieces[n] = piece;
+            bytes -= piece.len;
+            self.cut += piece.len;
+            n += 1;
+        }
+        self.ledger.request(self.cover.request()).cut.store(self.cut, Relaxed);
+        self.drawn = n;
+        self.drawn()
+    }
+
+    /// What the last [`Self::draw`] drew.
+    pub(super) fn drawn(&self) -> &[Piece] {
+        &self.pieces[..self.drawn]
+    }
+
+    /// What all slices of the request have in common.
+    pub(super) fn birth(&self) -> Birth {
+        let cover = self.cover;
+        Birth {
+            request: cover.request(),
+            batch: cover.batch(),
+            peer: cover.peer(),
+            op: cover.op(),
+            local: NOTHING,
+            remote: NOTHING,
+            len: 0,
+            deadline: cover.deadline(),
+            transport: cover.transport(),
+        }
+    }
+}

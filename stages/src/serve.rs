@@ -1,0 +1,115 @@
+//! `serve`: the target side of two-sided transports: answers peers, a budget at a time.
+//! Deliberately brings nothing into the graph: what it serves are the peers' slices, not ours.
+
+use std::sync::Arc;
+
+use pipeline_configs::schema::Change;
+use pipeline_configs::{Facts, Kind, StageKind, Values};
+use pipeline_graph::{Arming, Batch, Context, Contract, Flow, Nanos, Outlet, Polled, Seat, Shape, Stage};
+use pipeline_transports::{Serve as Half, Transport};
+
+use crate::arming::ToGraph;
+use crate::key::Key;
+use crate::mail::{self, Mail};
+use crate::seats::{self, Joined};
+use crate::spec::Making;
+use crate::world::World;
+
+/// Its entry in the catalogue.
+pub const KIND: StageKind = StageKind {
+    name: "serve",
+    summary: "Answers peers: the target side of two-sided transports.",
+    keys: &[
+        seats::TRANSPORTS,
+        pipeline_configs::Key {
+            name: "budget",
+            kind: Kind::Count { min: 1, max: 65_536 },
+            default: Some("64"),
+            required: false,
+            doc: "About how many work requests it answers before other stages of its worker have their turn.",
+            change: Change::Live,
+        },
+    ],
+    shape,
+};
+
+fn shape(_: &Values, _: &Facts) -> Shape {
+    Shape {
+        ports: Vec::new(),
+        contract: Contract { source: true, sink: true, polls: true, ..Contract::default() },
+    }
+}
+
+pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
+    let world = making.world.clone();
+    let budget = making.values().number("budget").unwrap_or(64) as usize;
+    let two_sided = |t: u16| world.transports[usize::from(t)].transport.caps().two_sided;
+    let places = seats::places(making, seat).into_iter().filter(|place| two_sided(place.0));
+    let join = |place| {
+        let seat = world.seats.join(&world.mail, mail::Half::Serve, place, seat, making.box_size);
+        let transport = world.transports[usize::from(seat.place.0)].transport.clone();
+        Drive { transport, half: None, joined: false, seat }
+    };
+    let drives = places.map(join).collect();
+    Ok(Box::new(Serve { world, budget, drives }))
+}
+
+struct Drive {
+    transport: Arc<dyn Transport>,
+    half: Option<Box<dyn Half>>,
+    joined: bool,
+    seat: Joined,
+}
+
+impl Drive {
+    fn step(&mut self, world: &World, now: Nanos, budget: usize) -> bool {
+        if !self.joined {
+            self.joined = true;
+            self.half = world.seats.serve(self.seat.place, &*self.transport);
+        }
+        let mut any = false;
+        while let Ok(mail) = self.seat.mail.try_recv() {
+            any = true;
+            let Some(half) = &mut self.half else { continue };
+            match mail {
+                Mail::Adopt { end, .. } => half.adopt(end),
+                Mail::Abort(link) => half.fence(link),
+            }
+        }
+        let Some(half) = &mut self.half else { return any };
+        let served = half.step(now, budget);
+        any || served.answered > 0 || served.more
+    }
+}
+
+struct Serve {
+    world: Arc<World>,
+    budget: usize,
+    drives: Vec<Drive>,
+}
+
+impl Stage<Key> for Serve {
+    fn run(&mut self, input: &mut Batch<Key>, _: &mut Outlet<Key>, _: &mut Context) -> Flow {
+        debug_assert!(input.is_empty(), "serve is a source");
+        Flow::Done
+    }
+
+    fn poll(&mut self, _: &mut Outlet<Key>, cx: &mut Context) -> Polled {
+        let mut any = false;
+        for drive in &mut self.drives {
+            any |= drive.step(&self.world, cx.now, self.budget);
+        }
+        if any { Polled::Busy } else { Polled::Idle }
+    }
+
+    fn arm(&mut self, on: &mut dyn Arming) {
+        for drive in &mut self.drives {
+            if let Some(half) = &mut drive.half {
+                half.arm(&mut ToGraph(on));
+            }
+            if !drive.seat.mail.is_empty() {
+                on.busy();
+            }
+        }
+    }
+}
