@@ -5,8 +5,8 @@ mod actors;
 
 use std::time::Duration;
 
-use pipeline_graph::{Mode, Rule, check};
 use actors::{Bare, Gate, Rig, Tally, back, queue};
+use pipeline_graph::{Mode, Rule, check};
 
 const ITEMS: u64 = 1_000_000;
 /// Items that exist at once; the queues hold far fewer.

@@ -1,5 +1,6 @@
 //! After start nothing is allocated for an item, whatever the edges are made of. One test, alone in its
 //! process, because the counter counts every thread.
+#![allow(clippy::unwrap_used)] // Whatever is missing here is a failed test.
 
 #[path = "actors/mod.rs"]
 mod actors;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pipeline_graph::{Dispatch, Mode};
 use actors::{Bare, Gate, Rig, Tally, back, queue, queue_to};
+use pipeline_graph::{Dispatch, Mode};
 
 /// The system's allocator with a counter in front.
 struct Counting;

@@ -11,9 +11,9 @@ use pipeline_graph::{
     Blueprint, Dispatch, EdgeDecl, Mode, PoolDecl, PoolKind, Shape, Snapshot, StageDecl, Wait, WhenFull,
 };
 
-use crate::genes::{Genes, Kind, ModeGene};
 use crate::actors::act::{Act, Fate, Role};
 use crate::actors::{Actor, Ends, Rig};
+use crate::genes::{Genes, Kind, ModeGene};
 
 /// Laps that an item makes at most: they are counted in its top byte.
 const LAPS_MAX: u64 = 3;
