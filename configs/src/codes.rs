@@ -45,7 +45,6 @@ codes! {
     DEAD_END = 111 "What enters a stage can never end.";
     RETURN_RULE = 112 "A return edge is used where it may not be.";
     ENTRY = 113 "The graph has no way in, or `submit` is used wrongly.";
-    DISPATCH = 114 "A dispatch is used where it cannot work.";
     REJECT_UNWIRED = 115 "`when_full = \"reject\"` needs a wire from the port `failed`.";
     GRAPH_RULE = 116 "A rule of the stages about the order of the graph is broken.";
     POOL_EMPTY = 201 "A pool has no stages.";
@@ -53,7 +52,7 @@ codes! {
     POOL_UNKNOWN = 203 "A stage names a pool that does not exist.";
     CPUS = 204 "A list of CPUs cannot be read.";
     WAIT = 205 "The `wait` of a pool cannot be read.";
-    POOL_RULE = 206 "A pool's threads or groups do not fit its stages.";
+    POOL_RULE = 206 "A queue ends at a stage without a pool, so nobody would empty it.";
     RANGE = 301 "A value is outside its permitted range.";
     LIMITS_UNFIT = 302 "Limits do not fit together.";
     KEY_UNKNOWN = 401 "A table has a key that it does not know.";

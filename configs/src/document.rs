@@ -20,13 +20,14 @@ const MAX_SYNTAX_FINDINGS: usize = 20;
 pub fn parse(sources: &Sources, source: SourceId, report: &mut Report) -> Table {
     let Some(text) = sources.get(source).map(|s| s.text.as_str()) else { return Table::default() };
     let (table, errors) = DeTable::parse_recoverable(text);
+    let tree = own_table(table.get_ref(), source);
     for error in errors.iter().take(MAX_SYNTAX_FINDINGS) {
-        report.push(syntax(error, text, source));
+        report.push(syntax(error, text, &tree, source));
     }
     if errors.is_empty() {
         toml_version::check(table.get_ref(), text, source, report);
     }
-    own_table(table.get_ref(), source)
+    tree
 }
 
 /// Parses one TOML value, as `--set` and the environment give it; `None` if it is not one.
@@ -37,15 +38,12 @@ pub fn parse_value(text: &str, source: SourceId, offset: usize) -> Option<Node> 
     Some(node)
 }
 
-/// A dotted path of keys as nested tables around an integer, with its places.
-///
-/// # Errors
-/// The text is not one dotted key.
-pub fn parse_path(path: &str, source: SourceId) -> Result<Table, ()> {
+/// A dotted path of keys as nested tables around an integer, with its places; `None` if it is not one dotted key.
+pub fn parse_path(path: &str, source: SourceId) -> Option<Table> {
     let text = format!("{path} = 0");
-    let table = DeTable::parse(&text).map_err(drop)?;
+    let table = DeTable::parse(&text).ok()?;
     let table = own_table(table.get_ref(), source);
-    if path.contains('\n') || table.entries.len() != 1 { Err(()) } else { Ok(table) }
+    (!path.contains('\n') && table.entries.len() == 1).then_some(table)
 }
 
 fn shift(node: &mut Node, offset: usize) {
@@ -62,43 +60,58 @@ fn shift(node: &mut Node, offset: usize) {
     }
 }
 
-fn syntax(error: &Error, text: &str, source: SourceId) -> Finding {
+fn syntax(error: &Error, text: &str, tree: &Table, source: SourceId) -> Finding {
     let range = error.span().unwrap_or(text.len()..text.len());
     let span = Span { source, start: range.start, end: range.end };
     let message = error.message();
     if message.starts_with("duplicate key") {
         let key = text.get(range).unwrap_or("").trim_matches(['"', '\'']);
         let finding = Finding::error(codes::TWICE, span, format!("`{key}` is given twice in one table"));
+        let mut before = Vec::new();
+        named(tree, key, span.start, &mut before);
+        // The parser does not tell the first place; where only one comes into question, it is that.
+        let finding = match before.as_slice() {
+            [first] => finding.related(*first, "given here first"),
+            _ => finding,
+        };
         return finding.label("given again here").help("keep one of the two, or give one another name");
     }
     let finding = Finding::error(codes::SYNTAX, span, format!("not TOML: {message}"));
-    match remedy(message, text, span.start) {
-        Some(help) => finding.help(help),
-        None => finding,
+    finding.help(remedy(message, text, span.start))
+}
+
+/// Places of a key before a byte, in any table.
+fn named(table: &Table, key: &str, before: usize, places: &mut Vec<Span>) {
+    for entry in &table.entries {
+        if entry.key == key && entry.key_span.start < before {
+            places.push(entry.key_span);
+        }
+        if let Tree::Table(inner) = &entry.node.value {
+            named(inner, key, before, places);
+        }
     }
 }
 
 /// What to write instead, for the slips that people make.
-fn remedy(message: &str, text: &str, at: usize) -> Option<String> {
+fn remedy(message: &str, text: &str, at: usize) -> String {
     let line = text.get(..at).map_or(0, |before| before.rfind('\n').map_or(0, |n| n + 1));
-    let rest = text.get(line..).and_then(|t| t.lines().next()).unwrap_or("");
+    let rest = text.get(line..).and_then(|t| t.lines().next()).unwrap_or("").trim();
     if message.contains("extend value of type inline table") {
-        return Some(String::from(
-            "a table written with braces is closed: add the key inside the braces, or write a [table] with one key a line",
-        ));
+        let inside = "a table written with braces is closed: add the key inside the braces";
+        return format!("{inside}, or write a [table] with one key a line");
     }
-    if message.contains("string values must be quoted") || message.contains("invalid unquoted") {
-        let value = rest.split_once('=').map(|(_, v)| v.split('#').next().unwrap_or("").trim())?;
-        let plain = !value.is_empty() && !value.contains(['"', '\'', '{', '[', '\\']);
-        return plain.then(|| format!("write strings, sizes and times in quotes: \"{value}\""));
+    if rest.contains("->") && !rest.starts_with(['"', '\'', '[']) {
+        return String::from("write the key of an edge in quotes: \"a -> b\" = \"inline\"");
     }
-    if rest.contains("->")
-        && !rest.trim_start().starts_with(['"', '\''])
-        && !rest.trim_start().starts_with('[')
-    {
-        return Some(String::from("write the key of an edge in quotes: \"a -> b\" = \"inline\""));
+    let value = rest.split_once('=').map_or("", |(_, v)| v.split('#').next().unwrap_or("").trim());
+    let bare = !value.is_empty() && !value.contains(['"', '\'', '{', '[', '\\', ' ', '=']);
+    if bare && (message.contains("invalid") || message.contains("must be quoted")) {
+        return format!("write strings, sizes and times in quotes: \"{value}\"");
     }
-    None
+    match message.rsplit_once("expected `").and_then(|(_, tail)| tail.strip_suffix('`')) {
+        Some(wanted) => format!("add `{wanted}` here, or look for what is not closed above"),
+        None => String::from("a line is key = value, a [table] header, or a # comment"),
+    }
 }
 
 fn own_table(table: &DeTable<'_>, source: SourceId) -> Table {

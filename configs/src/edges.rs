@@ -174,7 +174,7 @@ fn hops(entry: &Entry, sources: &Sources, report: &mut Report) -> Option<Vec<Hop
     };
     let parts: Vec<Name> = parts(entry, sources);
     if parts.len() < 2 || parts.len() > MAX_CHAIN {
-        let message = format!("`{}` is not an edge", entry.key);
+        let message = format!("the key `{}` is not an edge", entry.key);
         refuse(entry.key_span, message, "write \"a -> b\", or a chain \"a -> b -> c\"");
         return None;
     }

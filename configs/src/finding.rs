@@ -89,12 +89,24 @@ impl Finding {
 pub struct Report {
     /// What was found so far.
     pub findings: Vec<Finding>,
+    muted: Vec<Span>,
 }
 
 impl Report {
-    /// Adds one.
+    /// Adds one, unless its place was muted.
     pub fn push(&mut self, finding: Finding) {
-        self.findings.push(finding);
+        let within = |at: Span| {
+            let inside = |m: &Span| m.source == at.source && m.start <= at.start && at.end <= m.end;
+            self.muted.iter().any(inside)
+        };
+        if !finding.place.is_some_and(within) {
+            self.findings.push(finding);
+        }
+    }
+
+    /// What stands here has had its finding: whatever else it breaks would only repeat it.
+    pub fn mute(&mut self, place: Span) {
+        self.muted.push(place);
     }
 
     /// Whether one of them is an error.

@@ -31,6 +31,7 @@ fn node(node_: &mut Node, env: &BTreeMap<String, String>, sources: &Sources, rep
                         ..node_.span
                     });
                     report.push(Finding::error(codes::INTERPOLATION, at, error.message).help(error.help));
+                    report.mute(node_.span);
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::finding::{Finding, Report};
 use crate::lower::Places;
 use crate::schema::Catalog;
-use crate::source::Span;
+use crate::source::{Layer, Sources, Span};
 
 /// Slices that a worker's free cache may hold, and what must remain for the others (DESIGN: a worker empties its
 /// cache before it parks, so these are enough for all to go on).
@@ -21,13 +21,21 @@ pub fn judge(
     config: &Config,
     places: &Places,
     catalog: &Catalog,
+    sources: &Sources,
     allowed: &[usize],
     whole: bool,
     report: &mut Report,
 ) {
     for complaint in check(&config.blueprint) {
         if whole || stands_alone(complaint.rule) {
-            report.push(graph_finding(&complaint, places));
+            let finding = graph_finding(&complaint, places);
+            report.push(match (complaint.rule, complaint.subject, finding.place) {
+                (Rule::PoolUnused, Subject::Pool(p), Some(at)) if sources.layer(at) == Layer::Preset => {
+                    finding
+                        .help(format!("write pools.{} = false in the file", config.blueprint.pools[p].name))
+                }
+                _ => finding,
+            });
         }
     }
     if whole {
@@ -60,7 +68,7 @@ fn code(rule: Rule) -> Code {
         Rule::PoolKind => codes::LATER,
         Rule::Cpus => codes::CPUS,
         Rule::PoolMissing => codes::POOL_MISSING,
-        Rule::QueueToNowhere => codes::DISPATCH,
+        Rule::QueueToNowhere => codes::POOL_RULE,
         Rule::InlineAcrossPools => codes::INLINE_ACROSS,
         Rule::SubmitMode => codes::ENTRY,
         Rule::NoInput | Rule::Unreachable => codes::UNREACHABLE,

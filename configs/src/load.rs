@@ -9,9 +9,9 @@ use crate::document;
 use crate::finding::{Finding, Findings, Report, Severity};
 use crate::interpolate;
 use crate::judge;
-use crate::lower::{self, Places};
+use crate::lower::{self, Lowered, Places};
 use crate::overrides;
-use crate::preset;
+use crate::preset::{self, Merged};
 use crate::schema::Catalog;
 use crate::source::{Layer, Source, SourceId, Sources, Span};
 use crate::tree::{Table, Tree};
@@ -74,11 +74,12 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     let mut sources = Sources::default();
     let mut report = Report::default();
     let id = sources.add(source);
-    let Some(root) = layers(id, options, &mut sources, &mut report) else {
+    let Some(merged) = layers(id, options, &mut sources, &mut report) else {
         return Err(Findings::new(report.findings, sources));
     };
-    let (config, places, whole) = lower::lower(&root, catalog, &options.cpus, &sources, &mut report);
-    judge::judge(&config, &places, catalog, &options.cpus, whole, &mut report);
+    let Lowered { config, places, whole } =
+        lower::lower(&merged, catalog, &options.cpus, &sources, &mut report);
+    judge::judge(&config, &places, catalog, &sources, &options.cpus, whole, &mut report);
     let failed = report.has_errors();
     let findings = Findings::new(report.findings, sources);
     if failed {
@@ -89,16 +90,16 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
 
 /// Preset, file and overrides as one tree; `None` when one of the texts is not TOML: what could be read of it
 /// would only bring findings that are not so.
-fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut Report) -> Option<Table> {
+fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut Report) -> Option<Merged> {
     let mut file = document::parse(sources, id, report);
     if is_broken(report) {
         return None;
     }
     interpolate::table(&mut file, &options.env, sources, report);
     version(&file, id, report);
-    let mut root = Table::default();
+    let mut merged = Merged { file: id, ..Merged::default() };
     if let Some(preset) = preset::source_of(&file, sources, report) {
-        root = document::parse(sources, preset, report);
+        let mut root = document::parse(sources, preset, report);
         if is_broken(report) {
             return None;
         }
@@ -108,20 +109,22 @@ fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut R
             let finding =
                 Finding::error(codes::PRESET_DEPTH, deep.key_span, "a preset cannot use another preset");
             report.push(finding.help("copy what it needs into this file: presets are one deep"));
+            return None;
         }
+        merged.root = root;
     } else if file.get("use").is_some() {
         return None;
     }
-    preset::merge(&mut root, file, report);
-    for table in overrides::environment(&options.env, &root, sources, report) {
-        preset::merge(&mut root, table, report);
+    preset::merge(&mut merged, file, report);
+    for table in overrides::environment(&options.env, &merged.root, sources, report) {
+        preset::merge(&mut merged, table, report);
     }
     for argument in &options.set {
-        if let Some(table) = overrides::set(argument, sources, report) {
-            preset::merge(&mut root, table, report);
+        if let Some(table) = overrides::set(argument, &merged.root, sources, report) {
+            preset::merge(&mut merged, table, report);
         }
     }
-    Some(root)
+    Some(merged)
 }
 
 fn is_broken(report: &Report) -> bool {

@@ -4,8 +4,9 @@
 use pipeline_graph::{Blueprint, StageDecl};
 
 use crate::codes;
-use crate::config::{Config, TransportConfig};
+use crate::config::{Config, StageConfig, TransportConfig};
 use crate::finding::{Finding, Report, Severity};
+use crate::preset::Merged;
 use crate::schema::{Catalog, Facts};
 use crate::source::{Sources, Span};
 use crate::stages::{self, ReadStage};
@@ -51,64 +52,102 @@ pub struct Places {
     pub slices: Option<Span>,
 }
 
-/// Lowers a tree; the result is only of use when the report has no error. The last value tells whether every
-/// transport, pool, stage and edge could be read.
+/// A lowered file; only of use when the report has no error.
+pub struct Lowered {
+    /// What the file says.
+    pub config: Config,
+    /// Where the things of the blueprint stand.
+    pub places: Places,
+    /// Whether every transport, pool, stage and edge could be read.
+    pub whole: bool,
+}
+
+/// Lowers a tree.
 pub fn lower(
-    root: &Table,
+    merged: &Merged,
     catalog: &Catalog,
     allowed: &[usize],
     sources: &Sources,
     report: &mut Report,
-) -> (Config, Places, bool) {
+) -> Lowered {
+    let root = &merged.root;
     top(root, report);
-    let wrong = |report: &Report| report.findings.iter().filter(|f| f.severity == Severity::Error).count();
-    let names: Vec<String> = root
-        .get("transports")
-        .and_then(|e| e.node.as_table())
-        .map(|table| table.entries.iter().map(|e| e.key.clone()).collect())
-        .unwrap_or_default();
-    let mut scope = Scope { sources, transports: &names, report };
+    let names = declared(root, "transports").map(str::to_owned).collect::<Vec<_>>();
+    let file = Span { source: merged.file, start: 0, end: 0 };
+    let mut scope = Scope { sources, file, transports: &names, report };
     let node = node::read(root.get("node"), &mut scope);
     let (limits, slices) = limits::read(root.get("limits"), &mut scope);
-    let before = wrong(scope.report);
-    let read_transports = transports::read(root, catalog, &mut scope);
-    let transports: Vec<TransportConfig> = read_transports.iter().map(|(t, _)| t.clone()).collect();
-    let groups = transports::nic_groups(&transports);
-    let read_pools = pools::read(root, &groups, allowed, &mut scope);
-    let pools: Vec<_> = read_pools.iter().map(|p| p.decl.clone()).collect();
-    let facts = Facts { transports: names.clone() };
-    let read_stages = stages::read(root, catalog, &pools, &facts, &mut scope);
-    shared_names(&read_stages, &read_transports, &mut scope);
-    let decls: Vec<StageDecl> = read_stages.iter().map(|s| s.decl.clone()).collect();
-    let (edges, edge_places): (Vec<_>, Vec<_>) =
-        wiring::read(root.get("edges"), &decls, &mut scope).into_iter().unzip();
-    let whole = wrong(scope.report) == before;
+    let before = errors(scope.report);
+    let mut graph = graph(merged, catalog, allowed, &mut scope);
+    let whole = errors(scope.report) == before;
+    graph.places.slices = slices;
+    graph.blueprint.tokens =
+        usize::try_from(limits.slices.saturating_add(limits.requests)).unwrap_or(usize::MAX);
     let peers = peers::read(root.get("peers"), &mut scope);
     let segments = segments::read(root.get("segments"), &mut scope);
     let settings = settings::read(root, &mut scope);
+    let config = Config {
+        node,
+        limits,
+        transports: graph.transports,
+        stages: graph.stages,
+        segments,
+        peers,
+        auth_key_file: settings.auth_key_file,
+        drain_timeout: settings.drain_timeout,
+        log_level: settings.log_level,
+        blueprint: graph.blueprint,
+    };
+    Lowered { config, places: graph.places, whole }
+}
+
+struct Graph {
+    transports: Vec<TransportConfig>,
+    stages: Vec<StageConfig>,
+    blueprint: Blueprint,
+    places: Places,
+}
+
+fn graph(merged: &Merged, catalog: &Catalog, allowed: &[usize], scope: &mut Scope<'_>) -> Graph {
+    let root = &merged.root;
+    let read_transports = transports::read(root, catalog, scope);
+    let transports: Vec<TransportConfig> = read_transports.iter().map(|(t, _)| t.clone()).collect();
+    let read_pools = pools::read(root, &transports::nic_groups(&transports), allowed, scope);
+    let pools: Option<Vec<_>> = read_pools.as_ref().map(|p| p.iter().map(|p| p.decl.clone()).collect());
+    let facts = Facts { transports: scope.transports.to_vec() };
+    let read_stages = stages::read(root, catalog, pools.as_deref(), &facts, scope);
+    let decls: Vec<StageDecl> = read_stages.iter().flatten().map(|s| s.decl.clone()).collect();
+    let mut edges = Vec::new();
+    // Without stages every edge would only say so again.
+    if let Some(stages) = &read_stages {
+        shared_names(stages, &read_transports, scope);
+        let unread = declared(root, "stages").filter(|name| !decls.iter().any(|s| s.name == *name)).collect();
+        let known = wiring::Known { stages: &decls, unread: &unread, removed: &merged.removed };
+        edges = wiring::read(root.get("edges"), known, scope);
+    }
+    let (edges, edge_places) = edges.into_iter().unzip();
+    let (read_pools, read_stages) = (read_pools.unwrap_or_default(), read_stages.unwrap_or_default());
     let places = Places {
         stages: read_stages.iter().map(|s| s.name_span).collect(),
         stage_pools: read_stages.iter().map(|s| s.pool_span).collect(),
         pools: read_pools.iter().map(|p| p.name_span).collect(),
         pool_cores: read_pools.iter().map(|p| p.cores_span).collect(),
         edges: edge_places,
-        graph: root.get("edges").map_or_else(Span::default, |e| e.key_span),
-        slices,
+        graph: root.get("edges").map_or(scope.file, |e| e.key_span),
+        slices: None,
     };
-    let tokens = usize::try_from(limits.slices.saturating_add(limits.requests)).unwrap_or(usize::MAX);
-    let config = Config {
-        node,
-        limits,
-        transports,
-        stages: read_stages.into_iter().map(|s| s.config).collect(),
-        segments,
-        peers,
-        auth_key_file: settings.auth_key_file,
-        drain_timeout: settings.drain_timeout,
-        log_level: settings.log_level,
-        blueprint: Blueprint { pools, stages: decls, edges, tokens },
-    };
-    (config, places, whole)
+    let blueprint = Blueprint { pools: pools.unwrap_or_default(), stages: decls, edges, tokens: 0 };
+    Graph { transports, stages: read_stages.into_iter().map(|s| s.config).collect(), blueprint, places }
+}
+
+fn errors(report: &Report) -> usize {
+    report.findings.iter().filter(|f| f.severity == Severity::Error).count()
+}
+
+/// Names of what a table of named things declares, whether or not it can be read.
+fn declared<'a>(root: &'a Table, table: &str) -> impl Iterator<Item = &'a str> {
+    let table = root.get(table).and_then(|e| e.node.as_table());
+    table.into_iter().flat_map(|t| t.entries.iter().map(|e| e.key.as_str()))
 }
 
 fn top(root: &Table, report: &mut Report) {
@@ -121,7 +160,7 @@ fn top(root: &Table, report: &mut Report) {
             let message = format!("unknown {what} `{name}`");
             let known = TOP.iter().chain(settings::LATER).copied();
             let finding = Finding::error(codes::TABLE_UNKNOWN, entry.key_span, message);
-            report.push(finding.help(suggest::help(name, "tables", known)));
+            report.push(finding.help(suggest::help(name, "known", known)));
         }
     }
 }

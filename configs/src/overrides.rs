@@ -17,7 +17,7 @@ const MAX_OVERRIDES: usize = 4096;
 const PREFIX: &str = "PIPELINE_NODE__";
 
 /// One `--set` argument as a tree; `None` after a finding.
-pub fn set(argument: &str, sources: &mut Sources, report: &mut Report) -> Option<Table> {
+pub fn set(argument: &str, below: &Table, sources: &mut Sources, report: &mut Report) -> Option<Table> {
     let source = Source { name: "--set".into(), text: argument.into(), layer: Layer::Set, dir: None };
     let id = sources.add(source);
     let whole = Span { source: id, start: 0, end: argument.len() };
@@ -27,12 +27,16 @@ pub fn set(argument: &str, sources: &mut Sources, report: &mut Report) -> Option
         return None;
     };
     let (path, text) = (&argument[..equals], &argument[equals + 1..]);
-    let Ok(mut table) = document::parse_path(path, id) else {
+    let Some(mut table) = document::parse_path(path, id) else {
         let at = Span { end: equals, ..whole };
         let finding = Finding::error(codes::OVERRIDE, at, format!("`{path}` is not a path of keys"));
         report.push(finding.help(help).help("quote the key of an edge: --set 'edges.\"a -> b\".queue=8'"));
         return None;
     };
+    if let Some((name, at, help)) = stranger(&path_of(&table), below) {
+        report.push(Finding::error(codes::OVERRIDE, at, format!("there is no {name}")).help(help));
+        return None;
+    }
     put(&mut table, value(text, id, equals + 1));
     Some(table)
 }
@@ -123,24 +127,46 @@ pub fn environment(
     tables
 }
 
-/// Whether the thing that a variable reaches into is there.
-fn belongs(keys: &[(String, Span)], below: &Table, report: &mut Report) -> bool {
-    let [(table, _), (thing, at), _, ..] = keys else { return true };
+/// The keys of a path that was read as nested tables.
+fn path_of(table: &Table) -> Vec<(String, Span)> {
+    let mut keys = Vec::new();
+    let mut table = Some(table);
+    while let Some(entry) = table.and_then(|t| t.entries.first()) {
+        keys.push((entry.key.clone(), entry.key_span));
+        table = entry.node.as_table();
+    }
+    keys
+}
+
+/// The names of the things of the table that a path reaches into, if it sets a key of one of them.
+fn things<'a>(keys: &[(String, Span)], below: &'a Table) -> Option<Vec<&'a str>> {
+    let [(table, _), _, _, ..] = keys else { return None };
     if !["stages", "pools", "transports", "segments"].contains(&table.as_str()) {
-        return true;
+        return None;
     }
     let things = below.get(table).and_then(|e| e.node.as_table());
-    let names: Vec<&str> =
-        things.map_or_else(Vec::new, |t| t.entries.iter().map(|e| e.key.as_str()).collect());
+    Some(things.map_or_else(Vec::new, |t| t.entries.iter().map(|e| e.key.as_str()).collect()))
+}
+
+/// What a path reaches into, if that is not there but something of nearly that name is.
+fn stranger(keys: &[(String, Span)], below: &Table) -> Option<(String, Span, String)> {
+    let names = things(keys, below)?;
+    let ((table, _), (thing, at)) = (&keys[0], &keys[1]);
     if names.contains(&thing.as_str()) {
-        return true;
+        return None;
     }
-    if suggest::nearest(thing, names.iter().copied()).is_some() {
-        let message = format!("this changes nothing: there is no `{thing}` in [{table}]");
-        let help = suggest::help(thing, table, names);
-        report.push(Finding::warning(codes::UNKNOWN_VARIABLE, *at, message).help(help));
+    suggest::nearest(thing, names.iter().copied())?;
+    Some((format!("`{thing}` in [{table}]"), *at, suggest::help(thing, table, names)))
+}
+
+/// Whether the thing that a variable reaches into is there.
+fn belongs(keys: &[(String, Span)], below: &Table, report: &mut Report) -> bool {
+    if let Some((name, at, help)) = stranger(keys, below) {
+        let message = format!("this changes nothing: there is no {name}");
+        report.push(Finding::warning(codes::UNKNOWN_VARIABLE, at, message).help(help));
+        return false;
     }
-    false
+    things(keys, below).is_none_or(|names| names.contains(&keys[1].0.as_str()))
 }
 
 fn nested(keys: &[(String, Span)], node: Node) -> Table {

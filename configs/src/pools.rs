@@ -64,20 +64,25 @@ pub struct ReadPool {
 }
 
 /// Reads all of them, in the order of the file. `groups` are those of a `per = "nic"` pool, `allowed` the CPUs
-/// that this process may use.
-pub fn read(root: &Table, groups: &[String], allowed: &[usize], scope: &mut Scope<'_>) -> Vec<ReadPool> {
+/// that this process may use. `None`: there is no table of pools that could be read.
+pub fn read(
+    root: &Table,
+    groups: &[String],
+    allowed: &[usize],
+    scope: &mut Scope<'_>,
+) -> Option<Vec<ReadPool>> {
     let Some(entry) = root.get("pools") else {
-        let finding = Finding::placeless(codes::KEY_MISSING, "the file declares no pools");
+        let finding = Finding::error(codes::KEY_MISSING, scope.file, "the file declares no pools");
         scope.report.push(finding.help("add [pools.main] with threads = 1, or use = \"tcp\" at the top"));
-        return Vec::new();
+        return None;
     };
     let Tree::Table(table) = &entry.node.value else {
         let message = format!("[pools] must be a table, not {}", entry.node.value.type_name());
         let finding = Finding::error(codes::TYPE, entry.node.span, message);
         scope.report.push(finding.help("write pools.NAME = { threads = 1 }"));
-        return Vec::new();
+        return None;
     };
-    table.entries.iter().map(|pool| one(pool, groups, allowed, scope)).collect()
+    Some(table.entries.iter().map(|pool| one(pool, groups, allowed, scope)).collect())
 }
 
 /// A pool that cannot be read still stands for its name, so that its stages are not called homeless.

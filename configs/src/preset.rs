@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::codes;
 use crate::finding::{Finding, Report};
-use crate::source::{Layer, Source, SourceId, Sources};
+use crate::source::{Layer, Source, SourceId, Sources, Span};
 use crate::suggest;
 use crate::tree::{Entry, Table, Tree};
 
@@ -81,13 +81,29 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|e| format!("it is not UTF-8 (byte {})", e.utf8_error().valid_up_to()))
 }
 
+/// Preset, file and overrides, one over the other.
+#[derive(Clone, Debug, Default)]
+pub struct Merged {
+    /// The whole tree.
+    pub root: Table,
+    /// The file itself.
+    pub file: SourceId,
+    /// Stages that `= false` took away, and where.
+    pub removed: Vec<(String, Span)>,
+}
+
 /// Tables of things with names, where `= false` takes a thing of the preset away.
 const NAMED: &[&str] = &["stages", "pools", "transports", "segments", "peers"];
 
 /// Lays `over` on `base`: tables merge, everything else is replaced, `false` removes. A table whose `type` or
 /// `kind` changes is replaced whole, because its keys are another type's. Edges are only gathered: which one
 /// wins is decided port by port in [`crate::wiring`].
-pub fn merge(base: &mut Table, over: Table, report: &mut Report) {
+pub fn merge(merged: &mut Merged, over: Table, report: &mut Report) {
+    let stages = over.get("stages").and_then(|e| e.node.as_table());
+    let gone =
+        stages.into_iter().flat_map(|t| &t.entries).filter(|e| matches!(e.node.value, Tree::Flag(false)));
+    merged.removed.extend(gone.map(|e| (e.key.clone(), e.key_span)));
+    let base = &mut merged.root;
     for entry in over.entries {
         match (entry.key.as_str(), base.get_mut(&entry.key)) {
             ("edges", Some(Entry { node, .. })) => match (&mut node.value, entry.node.value) {

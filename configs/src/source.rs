@@ -135,6 +135,7 @@ impl Sources {
 
     /// A path said at a place: relative paths start where the text lies.
     pub fn resolve(&self, span: Span, path: &str) -> PathBuf {
+        let path = path.strip_prefix("./").unwrap_or(path);
         match self.get(span.source).and_then(|s| s.dir.as_deref()) {
             Some(dir) if Path::new(path).is_relative() => dir.join(path),
             _ => PathBuf::from(path),

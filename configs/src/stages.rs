@@ -26,32 +26,33 @@ pub struct ReadStage {
     pub pool_span: Span,
 }
 
-/// Reads all of them, in the order of the file.
+/// Reads all of them, in the order of the file. `pools` is `None` when none could be read, and then none is missed.
+/// The answer is `None` when there is no table of stages that could be read.
 pub fn read(
     root: &Table,
     catalog: &Catalog,
-    pools: &[PoolDecl],
+    pools: Option<&[PoolDecl]>,
     facts: &Facts,
     scope: &mut Scope<'_>,
-) -> Vec<ReadStage> {
+) -> Option<Vec<ReadStage>> {
     let Some(entry) = root.get("stages") else {
-        let finding = Finding::placeless(codes::KEY_MISSING, "the file declares no stages");
+        let finding = Finding::error(codes::KEY_MISSING, scope.file, "the file declares no stages");
         scope.report.push(finding.help("add [stages], or use = \"tcp\" at the top"));
-        return Vec::new();
+        return None;
     };
     let Tree::Table(table) = &entry.node.value else {
         let message = format!("[stages] must be a table, not {}", entry.node.value.type_name());
         let finding = Finding::error(codes::TYPE, entry.node.span, message);
         scope.report.push(finding.help("write stages.NAME = { type = …, pool = … }"));
-        return Vec::new();
+        return None;
     };
-    table.entries.iter().filter_map(|stage| one(stage, catalog, pools, facts, scope)).collect()
+    Some(table.entries.iter().filter_map(|stage| one(stage, catalog, pools, facts, scope)).collect())
 }
 
 fn one(
     entry: &Entry,
     catalog: &Catalog,
-    pools: &[PoolDecl],
+    pools: Option<&[PoolDecl]>,
     facts: &Facts,
     scope: &mut Scope<'_>,
 ) -> Option<ReadStage> {
@@ -82,7 +83,7 @@ fn one(
     Some(ReadStage { config, decl, name_span: entry.key_span, pool_span })
 }
 
-fn pool_of(entry: &Entry, pools: &[PoolDecl], scope: &mut Scope<'_>) -> (Option<usize>, Span) {
+fn pool_of(entry: &Entry, pools: Option<&[PoolDecl]>, scope: &mut Scope<'_>) -> (Option<usize>, Span) {
     let said = entry.node.as_table().and_then(|table| table.get("pool"));
     let Some(said) = said else { return (None, entry.key_span) };
     let at = said.node.span;
@@ -91,6 +92,7 @@ fn pool_of(entry: &Entry, pools: &[PoolDecl], scope: &mut Scope<'_>) -> (Option<
         scope.report.push(Finding::error(codes::TYPE, at, message).help("write the name of a pool"));
         return (None, at);
     };
+    let Some(pools) = pools else { return (None, at) };
     let found = pools.iter().position(|p| p.name == name);
     if found.is_none() {
         let help = suggest::help(name, "pools", pools.iter().map(|p| p.name.as_str()));

@@ -24,7 +24,7 @@ pub const NICS: Key = Key {
 /// Reads all of them, in the order of the file, with the places of their names.
 pub fn read(root: &Table, catalog: &Catalog, scope: &mut Scope<'_>) -> Vec<(TransportConfig, Span)> {
     let Some(entry) = root.get("transports") else {
-        let finding = Finding::placeless(codes::KEY_MISSING, "the file declares no transport");
+        let finding = Finding::error(codes::KEY_MISSING, scope.file, "the file declares no transport");
         scope
             .report
             .push(finding.help("add [transports.tcp] with type = \"tcp\", or use = \"tcp\" at the top"));

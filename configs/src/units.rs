@@ -66,13 +66,13 @@ const TIMES: &[(&str, u128)] = &[
 /// The text is not a size, or not one that 64 bits hold.
 pub fn bytes(text: &str) -> Result<u64, UnitError> {
     let (number, unit) = split(text, SIZE_HELP)?;
-    let unit = unit.to_lowercase();
-    let scale = if unit.is_empty() { Some(1) } else { lookup(SIZES, &unit) };
+    let lower = unit.to_lowercase();
+    let scale = if unit.is_empty() { Some(1) } else { lookup(SIZES, &lower) };
     let Some(scale) = scale else {
         let both = |binary: &str, decimal: &str| {
             format!("write \"{0}{binary}\" or \"{0}{decimal}\"", number.text.trim())
         };
-        let help = match unit.as_str() {
+        let help = match lower.as_str() {
             "k" => both("KiB", "KB"),
             "m" => both("MiB", "MB"),
             "g" => both("GiB", "GB"),

@@ -17,7 +17,9 @@ use crate::units::{self, UnitError};
 pub struct Scope<'a> {
     /// Texts, for paths.
     pub sources: &'a Sources,
-    /// Names of the declared transports.
+    /// The start of the file: where a finding about something absent points.
+    pub file: Span,
+    /// Names of the declared transports; none: they could not be read, and none is missed.
     pub transports: &'a [String],
     /// Where findings go.
     pub report: &'a mut Report,
@@ -60,7 +62,7 @@ pub fn default_of(key: &Key, text: &str) -> Result<Value, String> {
     let parsed = structured.then(|| crate::document::parse_value(text, span.source, 0)).flatten();
     let sources = Sources::default();
     let mut report = Report::default();
-    let scope = Scope { sources: &sources, transports: &[], report: &mut report };
+    let scope = Scope { sources: &sources, file: span, transports: &[], report: &mut report };
     typed(key, parsed.as_ref().unwrap_or(&bare), &scope)
         .map_err(|no| format!("the default of `{}`: {} ({})", key.name, no.message, no.help))
 }
@@ -246,7 +248,7 @@ fn one_of(key: &Key, said: &str, words: &[&str], at: Span) -> Result<String, Ref
 }
 
 fn transport(name: &str, at: Span, scope: &Scope<'_>) -> Result<(), Refusal> {
-    if scope.transports.iter().any(|t| t == name) {
+    if scope.transports.is_empty() || scope.transports.iter().any(|t| t == name) {
         return Ok(());
     }
     let help = suggest::help(name, "transports", scope.transports.iter().map(String::as_str));

@@ -10,7 +10,7 @@ use pipeline_graph::{EdgeDecl, StageDecl};
 use crate::codes;
 use crate::edges::{self, From, Hop, Name, Setting, Written};
 use crate::finding::{Finding, Report};
-use crate::source::{Layer, Span};
+use crate::source::{Layer, Sources, Span};
 use crate::suggest;
 use crate::tree::{Entry, Tree};
 use crate::value::Scope;
@@ -22,6 +22,17 @@ pub struct EdgePlace {
     pub hop: Span,
     /// Its value.
     pub value: Span,
+}
+
+/// Stages, as far as edges may name them.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// Those that were read.
+    pub stages: &'a [StageDecl],
+    /// Those that are declared but could not be read: they have had their finding.
+    pub unread: &'a BTreeSet<&'a str>,
+    /// Those that `= false` took away, and where. What an earlier layer wired to them goes with them.
+    pub removed: &'a [(String, Span)],
 }
 
 /// The port of a stage; `None` is `submit`. `submit` sorts first.
@@ -37,13 +48,9 @@ struct Wire {
 }
 
 /// The wires of all ports, with their places, `submit` first, then in the order of stages and ports.
-pub fn read(
-    entry: Option<&Entry>,
-    stages: &[StageDecl],
-    scope: &mut Scope<'_>,
-) -> Vec<(EdgeDecl, EdgePlace)> {
+pub fn read(entry: Option<&Entry>, known: Known<'_>, scope: &mut Scope<'_>) -> Vec<(EdgeDecl, EdgePlace)> {
     let Some(entry) = entry else {
-        let finding = Finding::placeless(codes::KEY_MISSING, "the file declares no edges");
+        let finding = Finding::error(codes::KEY_MISSING, scope.file, "the file declares no edges");
         scope.report.push(finding.help("add [edges], or use = \"tcp\" at the top"));
         return Vec::new();
     };
@@ -59,7 +66,14 @@ pub fn read(
             written.push((scope.sources.layer(entry.key_span), one));
         }
     }
-    let mut wiring = Wiring { stages, wires: BTreeMap::new(), report: scope.report };
+    let mut wiring = Wiring {
+        known,
+        stages: known.stages,
+        layer: Layer::Preset,
+        wires: BTreeMap::new(),
+        sources: scope.sources,
+        report: scope.report,
+    };
     for layer in [Layer::Preset, Layer::File, Layer::Environment, Layer::Set] {
         let this: Vec<&Written> = written.iter().filter(|(l, _)| *l == layer).map(|(_, w)| w).collect();
         wiring.layer(layer, &this);
@@ -68,7 +82,10 @@ pub fn read(
 }
 
 struct Wiring<'a> {
+    known: Known<'a>,
     stages: &'a [StageDecl],
+    layer: Layer,
+    sources: &'a Sources,
     wires: BTreeMap<PortKey, Wire>,
     report: &'a mut Report,
 }
@@ -76,6 +93,7 @@ struct Wiring<'a> {
 impl Wiring<'_> {
     /// Wildcards first: within a layer exact edges then replace them without being called duplicates.
     fn layer(&mut self, layer: Layer, written: &[&Written]) {
+        self.layer = layer;
         for wild in [true, false] {
             for one in written {
                 for hop in &one.hops {
@@ -207,11 +225,19 @@ impl Wiring<'_> {
 
     fn stage(&mut self, name: &Name) -> Option<usize> {
         let found = self.stages.iter().position(|s| s.name == name.text);
-        if found.is_none() {
+        if found.is_none() && !self.known.unread.contains(name.text.as_str()) {
+            let removed = self.known.removed.iter().find(|(gone, _)| *gone == name.text).map(|(_, at)| *at);
+            if removed.is_some_and(|at| self.sources.layer(at) > self.layer) {
+                return None;
+            }
             let names = self.stages.iter().map(|s| s.name.as_str());
-            let finding =
-                Finding::error(codes::STAGE_UNKNOWN, name.span, format!("unknown stage `{}`", name.text));
-            self.report.push(finding.help(suggest::help(&name.text, "stages", names)));
+            let message = format!("unknown stage `{}`", name.text);
+            let finding = Finding::error(codes::STAGE_UNKNOWN, name.span, message);
+            let finding = finding.help(suggest::help(&name.text, "stages", names));
+            self.report.push(match removed {
+                Some(at) => finding.related(at, "taken away here"),
+                None => finding,
+            });
         }
         found
     }

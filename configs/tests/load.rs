@@ -1,8 +1,14 @@
 //! Whole files: what loads, and what it becomes.
 
+#![allow(clippy::unwrap_used, reason = "only tests")]
+
 mod kinds;
 
-use pipeline_configs::{Loaded, Options, load_str, nic_groups};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pipeline_configs::{Loaded, Options, PRESETS, SegmentKind, codes, load, load_str, nic_groups};
 use pipeline_graph::{Dispatch, Mode};
 
 fn good(text: &str) -> Loaded {
@@ -65,4 +71,170 @@ fn overrides_of_edges() {
     ));
     assert_eq!(mode("post.failed -> retry"), Some(Mode::Inline));
     assert_eq!(mode("post.failed -> notify"), None);
+}
+
+/// Every shipped file loads without a finding.
+#[test]
+fn shipped_files() {
+    let mut count = 0;
+    for entry in std::fs::read_dir("pipelines").unwrap() {
+        let path = entry.unwrap().path();
+        let loaded = load(&path, &kinds::catalog(), &Options::default());
+        let loaded = loaded.unwrap_or_else(|findings| panic!("{findings}"));
+        assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+        count += 1;
+    }
+    assert!(count >= 2);
+    assert!(PRESETS.iter().all(|p| Path::new("pipelines").join(p.name).with_extension("toml").exists()));
+}
+
+/// A file that is not there, a directory and a file that is not text are refused with the system's reason.
+#[test]
+fn unreadable_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let binary = dir.path().join("binary.toml");
+    std::fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
+    for (path, why) in
+        [(dir.path(), "directory"), (&dir.path().join("none"), "No such file"), (&binary, "UTF-8")]
+    {
+        let findings = load(path, &kinds::catalog(), &Options::default()).unwrap_err();
+        assert_eq!(findings.list[0].code, codes::UNREADABLE);
+        assert!(findings.to_string().contains(why), "{findings}");
+        assert_eq!(findings.errors(), 1);
+    }
+}
+
+/// Field case B44: file, environment and command line agree on every line of its table.
+#[test]
+fn sizes_agree_between_sources() {
+    let table: &[(&str, Option<u64>)] = &[
+        ("64KiB", Some(65_536)),
+        ("64 KiB", Some(65_536)),
+        ("64kib", Some(65_536)),
+        ("64KB", Some(64_000)),
+        ("1.5GiB", Some(1_610_612_736)),
+        ("65536", Some(65_536)),
+        ("1e9", Some(1_000_000_000)),
+        ("0x10", Some(16)),
+        ("1PiB", Some(1 << 50)),
+        ("15EiB", None),
+        ("16EiB", None),
+        ("", None),
+        ("KiB", None),
+        ("1KiBB", None),
+        ("-1", None),
+    ];
+    let size = |text: &str, options: Options| {
+        let text = format!("version = 1\nuse = \"tcp\"\n{text}");
+        let loaded = load_str("t", &text, &kinds::catalog(), &options).ok()?;
+        match loaded.config.segments.first()?.kind {
+            SegmentKind::Dram { size } => Some(size),
+            SegmentKind::Dir { .. } => None,
+        }
+    };
+    let segment = "segments.kv = { kind = \"dram\", size = \"1B\" }\n";
+    for (text, want) in table {
+        let quoted = format!("segments.kv = {{ kind = \"dram\", size = \"{text}\" }}\n");
+        assert_eq!(size(&quoted, Options::default()), *want, "file, quoted: {text}");
+        if !text.to_lowercase().contains('b') && !text.is_empty() {
+            let bare = format!("segments.kv = {{ kind = \"dram\", size = {text} }}\n");
+            assert_eq!(size(&bare, Options::default()), *want, "file, bare: {text}");
+        }
+        let set = Options { set: vec![format!("segments.kv.size={text}")], ..Options::default() };
+        assert_eq!(size(segment, set), *want, "--set: {text}");
+        let env = BTreeMap::from([("PIPELINE_NODE__SEGMENTS__KV__SIZE".to_owned(), (*text).to_owned())]);
+        assert_eq!(size(segment, Options { env, ..Options::default() }), *want, "environment: {text}");
+        let env = BTreeMap::from([("KV".to_owned(), (*text).to_owned())]);
+        let via = "segments.kv = { kind = \"dram\", size = \"${KV}\" }\n";
+        assert_eq!(size(via, Options { env, ..Options::default() }), *want, "interpolated: {text}");
+    }
+}
+
+/// `--set` beats the environment, which beats the file, which beats the preset.
+#[test]
+fn precedence() {
+    let load = |text: &str, env: &[(&str, &str)], set: &[&str]| {
+        let options = Options {
+            set: set.iter().map(|s| (*s).to_owned()).collect(),
+            env: env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            cpus: Vec::new(),
+        };
+        let text = format!("version = 1\nuse = \"tcp\"\n{text}");
+        load_str("t", &text, &kinds::catalog(), &options).unwrap_or_else(|f| panic!("{f}")).config
+    };
+    let env = [("PIPELINE_NODE__LIMITS__SLICES", "3000")];
+    let file = "limits.slices = 2000\n";
+    assert_eq!(load("", &[], &[]).limits.slices, 65_536);
+    assert_eq!(load(file, &[], &[]).limits.slices, 2000);
+    assert_eq!(load(file, &env, &[]).limits.slices, 3000);
+    assert_eq!(load(file, &env, &["limits.slices=4000", "limits.slices=5000"]).limits.slices, 5000);
+    let queue = load("", &[], &["edges.\"select->post\".queue=7"]).blueprint;
+    assert!(
+        queue
+            .edges
+            .iter()
+            .any(|e| matches!(e.mode, Mode::Queue { capacity: 7, dispatch: Dispatch::Owner, .. }))
+    );
+    let peers = load("", &[], &["peers.Big-1=[::1]", "node.name=a.b"]);
+    assert_eq!(peers.peers, [("Big-1".to_owned(), vec!["[::1]:7001".to_owned()])]);
+    assert_eq!(peers.node.name, "a.b");
+}
+
+/// A changed `type` replaces the preset's table, so that keys of the old type are not left over.
+#[test]
+fn a_changed_type_replaces() {
+    let loaded =
+        good("version = 1\nuse = \"tcp\"\n[transports]\ntcp = { type = \"sim\", delay = \"5us\" }\n");
+    let values = &loaded.config.transports[0].values;
+    assert_eq!((loaded.config.transports[0].kind.as_str(), values.number("lanes")), ("sim", None));
+    assert_eq!(values.time("delay"), Some(Duration::from_micros(5)));
+    assert!(values.flag("move"));
+}
+
+/// A flag set to false is a value, not a removal.
+#[test]
+fn false_is_a_value_for_a_flag() {
+    let base = tempfile::tempdir().unwrap();
+    let preset = "version = 1\n[transports.sim]\ntype = \"sim\"\nmove = true\n";
+    std::fs::write(base.path().join("base.toml"), format!("{preset}{}", rest_of_tcp())).unwrap();
+    let file = base.path().join("node.toml");
+    std::fs::write(&file, "version = 1\nuse = \"base.toml\"\n[transports.sim]\nmove = false\n").unwrap();
+    let loaded = load(&file, &kinds::catalog(), &Options::default()).unwrap_or_else(|f| panic!("{f}"));
+    assert!(!loaded.config.transports[0].values.flag("move"));
+}
+
+/// The preset `tcp` from its pools on, with the transport called `sim`.
+fn rest_of_tcp() -> String {
+    let text = PRESETS.iter().find(|p| p.name == "tcp").unwrap().text;
+    let (_, pools) = text.split_once("[pools]").unwrap();
+    let (pools, transports) = pools.split_once("[transports.tcp]").unwrap();
+    let (_, stages) = transports.split_once("[stages]").unwrap();
+    format!("[pools]{pools}[stages]{}", stages.replace("prefer = [\"tcp\"]", "prefer = [\"sim\"]"))
+}
+
+/// A file of 200 stages is judged in less than 50 ms (release; debug builds get ten times that).
+#[test]
+fn two_hundred_stages() {
+    let mut text = String::from("version = 1\nuse = \"tcp\"\n[stages]\n");
+    for i in 0..200 {
+        let pool = if i % 2 == 0 { "front" } else { "nic" };
+        text.push_str(&format!("s{i} = {{ type = \"nic_select\", pool = \"{pool}\" }}\n"));
+    }
+    text.push_str(
+        "[edges]\n\"select -> s0\" = { queue = 8 }\n\"s199 -> post\" = { queue = 8, dispatch = \"owner\" }\n",
+    );
+    for i in 0..199 {
+        text.push_str(&format!("\"s{i} -> s{}\" = {{ queue = 8 }}\n", i + 1));
+    }
+    let catalog = kinds::catalog();
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let start = Instant::now();
+        // The graph allows 64 stages a worker; what counts here is that everything was judged.
+        let _ = load_str("t", &text, &catalog, &Options::default());
+        best = best.min(start.elapsed());
+    }
+    let bound = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 50 });
+    println!("200 stages: {best:?}");
+    assert!(best < bound, "{best:?}");
 }

@@ -9,6 +9,7 @@ pub mod batch;
 pub mod catalog;
 pub mod client;
 mod completion_notify;
+pub mod control;
 mod cq_reap;
 pub mod faults;
 pub mod files;

@@ -49,7 +49,7 @@ pub struct SegmentView {
 }
 
 /// One region of a segment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionView {
     /// Its name in the peer's table.
     pub id: RegionId,

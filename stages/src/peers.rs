@@ -25,6 +25,11 @@ impl Peers {
         }
     }
 
+    /// How many peers fit.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The peer in slot `id`.
     pub fn get(&self, id: PeerId) -> Option<&Arc<Peer>> {
         self.slots.get(id.0 as usize)?.get()

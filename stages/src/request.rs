@@ -37,13 +37,13 @@ pub struct Request {
 
 impl Request {
     /// Remote bytes into a local region.
-    pub fn read(local: RegionId, local_offset: u64, remote: Remote, len: u64) -> Self {
-        Self { op: Op::Read, local, local_offset, remote, len }
+    pub fn read(local: impl Into<RegionId>, local_offset: u64, remote: Remote, len: u64) -> Self {
+        Self { op: Op::Read, local: local.into(), local_offset, remote, len }
     }
 
     /// Local bytes to a peer.
-    pub fn write(local: RegionId, local_offset: u64, remote: Remote, len: u64) -> Self {
-        Self { op: Op::Write, local, local_offset, remote, len }
+    pub fn write(local: impl Into<RegionId>, local_offset: u64, remote: Remote, len: u64) -> Self {
+        Self { op: Op::Write, local: local.into(), local_offset, remote, len }
     }
 
     /// What is wrong with its numbers, whatever the memory: such a request is a bug of the caller.

@@ -13,6 +13,7 @@ mod inproc;
 pub mod link;
 pub mod loopback;
 pub mod memory;
+pub mod sim;
 mod sync;
 pub mod tcp;
 pub mod transport;

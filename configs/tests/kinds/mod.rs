@@ -2,8 +2,8 @@
 //! Whether the real catalogue reads the shipped files is tested where both can be seen.
 
 use pipeline_configs::schema::Change;
-use pipeline_configs::{Catalog, Facts, Key, Kind, StageKind, TransportKind, Values};
-use pipeline_graph::{Contract, Port, Shape};
+use pipeline_configs::{Catalog, Config, Facts, Key, Kind, Objection, StageKind, TransportKind, Values};
+use pipeline_graph::{Contract, Port, Shape, Subject};
 
 const fn key(name: &'static str, kind: Kind, default: Option<&'static str>) -> Key {
     Key { name, kind, default, required: false, doc: "A key of the test catalogue.", change: Change::Rebuild }
@@ -63,6 +63,19 @@ fn source(_: &Values, _: &Facts) -> Shape {
     shape(&[], Contract { source: true, sink: true, polls: true, ..Contract::default() })
 }
 
+/// A rule as the real stage types have one.
+fn one_split(config: &Config) -> Vec<Objection> {
+    let splits = config.stages.iter().enumerate().filter(|(_, s)| s.kind == "request_split");
+    splits
+        .skip(1)
+        .map(|(index, stage)| Objection {
+            subject: Subject::Stage(index),
+            text: format!("`{}` splits what was split before", stage.name),
+            help: "keep one request_split on every way".into(),
+        })
+        .collect()
+}
+
 /// The catalogue.
 pub fn catalog() -> Catalog {
     const TCP: &[Key] = &[
@@ -114,6 +127,6 @@ pub fn catalog() -> Catalog {
             transport("sim", SIM, 64 << 10),
             transport("loopback", &[], 1 << 20),
         ],
-        rules: Vec::new(),
+        rules: vec![one_split],
     }
 }

@@ -1,26 +1,40 @@
-//! Where file jobs wait for a worker of the pool `files`: bounded, so that a client cannot pile them up.
-//! Deliberately not a queue of the graph: jobs are not slices, and control must never wait here.
+//! Where file jobs wait for a worker of the pool `files`, and the `dir` segments they are about.
+//! Deliberately bounded and not a queue of the graph: jobs are not slices, and control must never wait here.
 
-use std::sync::{PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use pipeline_graph::Waker;
 
-/// Carried out by a `file_serve` worker.
-pub type Job = Box<dyn FnOnce() + Send>;
+use super::root::Root;
+
+/// A piece of work, done on a `file_serve` worker with that worker's buffer.
+pub type Job = Box<dyn FnOnce(&mut [u8]) + Send>;
 
 /// The desk between control and the workers of `file_serve`.
 pub struct Desk {
     sender: Sender<Job>,
     receiver: Receiver<Job>,
     wakers: RwLock<Vec<Waker>>,
+    roots: RwLock<HashMap<String, Arc<Root>>>,
 }
 
 impl Desk {
     /// A desk on which `capacity` jobs may wait.
     pub fn new(capacity: usize) -> Self {
         let (sender, receiver) = bounded(capacity);
-        Self { sender, receiver, wakers: RwLock::default() }
+        Self { sender, receiver, wakers: RwLock::default(), roots: RwLock::default() }
+    }
+
+    /// Serves a `dir` segment from now on.
+    pub fn add(&self, root: Root) {
+        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
+        roots.insert(root.name.clone(), Arc::new(root));
+    }
+
+    pub(super) fn root(&self, segment: &str) -> Option<Arc<Root>> {
+        self.roots.read().unwrap_or_else(PoisonError::into_inner).get(segment).cloned()
     }
 
     /// A worker's end; its bell rings for each job.

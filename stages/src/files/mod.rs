@@ -1,6 +1,19 @@
 //! Files of `dir` segments: control brings jobs, the stage `file_serve` carries them out.
 //! Deliberately without payload on the control connection: bytes pass through the segment's bounce region.
 
+pub mod client;
 mod desk;
+mod error;
+mod listing;
+mod path;
+mod root;
+mod session;
+mod stage;
+mod upload;
 
-pub use desk::Desk;
+pub use client::FileClient;
+pub use desk::{Desk, Job};
+pub use error::FileError;
+pub use root::Root;
+pub use session::FileSession;
+pub use stage::FileServeSpec;

@@ -122,7 +122,7 @@ pub fn post_after_death<F: Fixture>() {
 pub fn region_in_use_is_busy<F: Fixture>() {
     let mut rig = Rig::<F>::new();
     let link = rig.fixture.connect();
-    let len = 32 << 20;
+    let len = 20 << 20;
     let (local, mut remote) = (rig.local(len, 1), rig.remote(len, 2, Access::ReadWrite));
     let work = rig.request(Op::Write, local.at(0), remote.at(0), len);
     rig.post(link, &[work]);

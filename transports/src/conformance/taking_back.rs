@@ -73,11 +73,11 @@ pub fn cancel_knows_only_its_own<F: Fixture>() {
 pub fn discarded_read_leaves_the_buffer<F: Fixture>() {
     let mut rig = Rig::<F>::new();
     let link = rig.fixture.connect();
-    let len = 32 << 20;
+    let len = 20 << 20;
     let remote = rig.remote(len, 2, Access::Read);
     let mut discards = 0;
     // Taken back after ever more steps: before it begins, in the middle, when it has ended.
-    for steps in [0, 1, 2, 3, 5, 8, 13, 21] {
+    for steps in [0, 1, 2, 3, 8] {
         let mut local = rig.local(len, 1);
         let work = rig.request(Op::Read, local.at(0), remote.at(0), len);
         rig.post(link, &[work]);
@@ -108,7 +108,7 @@ pub fn discarded_read_leaves_the_buffer<F: Fixture>() {
     }
     assert!(rig.closed.is_empty());
     // Not a demand of the trait; said so that a run shows how far the case went.
-    println!("{discards} of 8 READs were discarded");
+    println!("{discards} of 5 READs were discarded");
     let (local, far) = (rig.local(LEN, 1), rig.remote(LEN, 3, Access::Write));
     let work = rig.request(Op::Write, local.at(0), far.at(0), LEN);
     rig.post(link, &[work]);

@@ -44,10 +44,8 @@ pub enum Message {
     GetCpuTime,
     /// Answers [`Message::GetCpuTime`].
     CpuTime {
-        /// In user mode since its start, nanoseconds.
-        user_ns: u64,
-        /// In the kernel since its start, nanoseconds.
-        system_ns: u64,
+        /// Used by all of its threads since its start, in user mode and in the kernel, nanoseconds.
+        process_ns: u64,
     },
     /// Bytes of a transport for its counterpart there.
     Exchange {
@@ -149,10 +147,7 @@ impl Message {
                 out.put_u32(*region);
             }
             Self::Segments(page) => page.put(out),
-            Self::CpuTime { user_ns, system_ns } => {
-                out.put_u64(*user_ns);
-                out.put_u64(*system_ns);
-            }
+            Self::CpuTime { process_ns } => out.put_u64(*process_ns),
             Self::Exchange { transport, body } => {
                 out.put_bytes(transport.as_bytes());
                 out.put_bytes(body);
@@ -182,7 +177,7 @@ impl Message {
             5 => Self::GetSegments { segment: f.u32()?, region: f.u32()? },
             6 => Self::Segments(SegmentPage::take(&mut f)?),
             7 => Self::GetCpuTime,
-            8 => Self::CpuTime { user_ns: f.u64()?, system_ns: f.u64()? },
+            8 => Self::CpuTime { process_ns: f.u64()? },
             9 => Self::Exchange { transport: f.text(NAME_MAX)?, body: f.bytes(EXCHANGE_MAX)?.to_vec() },
             10 => Self::Exchanged(f.bytes(EXCHANGE_MAX)?.to_vec()),
             11 => Self::Error { code: ErrorCode(f.u16()?), text: f.text(TEXT_MAX)? },
@@ -236,7 +231,7 @@ mod tests {
             Message::Offers(vec![offer.clone(), offer]),
             Message::GetSegments { segment: 1, region: 2 },
             Message::GetCpuTime,
-            Message::CpuTime { user_ns: 1, system_ns: u64::MAX },
+            Message::CpuTime { process_ns: u64::MAX },
             Message::Exchange { transport: "tcp".into(), body: vec![9; 100] },
             Message::Exchanged(vec![8; 100]),
             Message::error(ErrorCode::NOT_FOUND, "no such file"),

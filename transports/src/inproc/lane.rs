@@ -14,7 +14,6 @@ use crate::wr::WorkRequest;
 pub(crate) struct Ticket {
     pub(crate) work: WorkRequest,
     /// When it was posted.
-    #[expect(dead_code, reason = "the simulator starts its delays from it")]
     pub(crate) at: Nanos,
 }
 

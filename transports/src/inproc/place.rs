@@ -25,8 +25,10 @@ impl Place {
         static RANDOM: OnceLock<[u8; 16]> = OnceLock::new();
         if RANDOM.get().is_none() {
             let mut random = [0; 16];
-            getrandom::fill(&mut random)
-                .map_err(|e| Error::Io { what: "reading random bytes".into(), source: e.into() })?;
+            getrandom::fill(&mut random).map_err(|e| Error::Io {
+                what: "reading random bytes".into(),
+                source: std::io::Error::other(e.to_string()),
+            })?;
             // Somebody may have been first: then theirs is kept.
             let _ = RANDOM.set(random);
         }

@@ -6,18 +6,15 @@
 mod reap;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::caps::Caps;
 use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
-use crate::inproc::{self, Membership, Place, Ports, PostHalf};
+use crate::inproc::{PostHalf, Station, Unregistered};
 use crate::link::{Halves, Link, Wakes};
 use crate::memory::{Access, Memory, Regions};
-use crate::transport::{
-    BoxFuture, Incoming, NicId, Offer, PairId, Path, Registered, Registration, Transport,
-};
+use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Transport};
 
 use reap::ReapHalf;
 
@@ -36,7 +33,7 @@ pub struct LoopbackSettings {
     pub lanes: u16,
     /// The meaning of `slice = "auto"`, bytes.
     pub preferred_bytes: u64,
-    /// Work requests outstanding on a link.
+    /// Work requests outstanding on a link, at least 1.
     pub queue: usize,
 }
 
@@ -48,31 +45,18 @@ impl Default for LoopbackSettings {
 
 /// See the module's head.
 pub struct Loopback {
-    settings: LoopbackSettings,
+    station: Station,
     caps: Caps,
-    nics: [String; 1],
-    incarnation: u64,
-    place: Place,
-    regions: Arc<Regions>,
-    ports: Ports,
-    dialled: AtomicU64,
-    /// Peers find the regions while this lives; links to them die with it.
-    _member: Membership,
+    lanes: u16,
 }
 
 impl Loopback {
     /// For the node `incarnation` with these regions.
     ///
     /// # Errors
-    /// [`Error::BadArgument`] for a queue or lane count of 0, or an incarnation that another node of this
-    /// process has; [`Error::Io`] without random bytes.
+    /// [`Error::BadArgument`] for a queue of 0, or an incarnation that another node of this process has;
+    /// [`Error::Io`] when the system has no random bytes.
     pub fn new(settings: LoopbackSettings, incarnation: u64, regions: Arc<Regions>) -> Result<Self, Error> {
-        if settings.queue == 0 || settings.lanes == 0 {
-            let name = &settings.name;
-            return Err(Error::BadArgument(format!(
-                "transport `{name}`: queue and lanes must be at least 1"
-            )));
-        }
         let caps = Caps {
             two_sided: false,
             fenced: true,
@@ -82,24 +66,10 @@ impl Loopback {
             max_bytes: MAX_BYTES,
             preferred_bytes: settings.preferred_bytes,
         };
-        Ok(Self {
-            caps,
-            nics: [settings.name.clone()],
-            incarnation,
-            place: Place::here(incarnation)?,
-            _member: Membership::join(incarnation, &regions)?,
-            regions,
-            ports: Ports::default(),
-            dialled: AtomicU64::new(0),
-            settings,
-        })
+        let station = Station::new((KIND, &settings.name), settings.queue, incarnation, regions)?;
+        Ok(Self { station, caps, lanes: settings.lanes.max(1) })
     }
 }
-
-/// Copies need no registration.
-struct Nothing;
-
-impl Registered for Nothing {}
 
 impl Transport for Loopback {
     fn caps(&self) -> &Caps {
@@ -107,19 +77,19 @@ impl Transport for Loopback {
     }
 
     fn nics(&self) -> &[String] {
-        &self.nics
+        self.station.nics()
     }
 
     fn register(&self, _memory: &Memory, _access: Access) -> Result<Registration, Error> {
-        Ok(Box::new(Nothing))
+        Ok(Box::new(Unregistered))
     }
 
     fn offer(&self) -> Offer {
-        Offer { kind: KIND.into(), name: self.settings.name.clone(), body: self.place.encode() }
+        self.station.offer()
     }
 
     fn lanes(&self) -> u16 {
-        self.settings.lanes
+        self.lanes
     }
 
     fn dial<'a>(
@@ -129,10 +99,7 @@ impl Transport for Loopback {
         _via: &'a mut dyn Control,
         _by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>> {
-        let ordinal = self.dialled.fetch_add(1, Ordering::Relaxed);
-        let lane = (self.settings.queue, ordinal);
-        let link = inproc::dial(path, peer, (KIND, self.incarnation), &self.ports, lane);
-        Box::pin(std::future::ready(link))
+        Box::pin(std::future::ready(self.station.dial(path, peer)))
     }
 
     fn accept<'a>(
@@ -146,10 +113,10 @@ impl Transport for Loopback {
     }
 
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
-        self.ports.attach(nic, pair, wake.clone())?;
+        self.station.ports.attach(nic, pair, wake.clone())?;
         Ok(Halves {
             post: Box::new(PostHalf::new(wake.reap)),
-            reap: Box::new(ReapHalf::new(self.regions.clone(), wake.post)),
+            reap: Box::new(ReapHalf::new(self.station.regions.clone(), wake.post)),
             serve: None,
         })
     }

@@ -23,6 +23,12 @@ unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
+impl From<&Region> for RegionId {
+    fn from(region: &Region) -> Self {
+        region.id
+    }
+}
+
 impl Region {
     /// The handle of a live region.
     ///

@@ -5,6 +5,7 @@
 //! retries belong to the stages.
 
 mod answers;
+pub mod ceiling;
 mod counters;
 mod epoll;
 pub mod frame;

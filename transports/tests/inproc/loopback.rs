@@ -1,137 +1,15 @@
-//! The transports of one process, put to the conformance suite, and what only they promise.
+//! What only loopback promises: links to oneself, polite refusals, wakes.
 
-use std::future::Future;
-use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pipeline_transports::conformance::Fixture;
-use pipeline_transports::control::Control;
 use pipeline_transports::loopback::{Loopback, LoopbackSettings};
-use pipeline_transports::transport::{BoxFuture, SessionId};
 use pipeline_transports::{
-    Access, Caps, Completions, Error, Halves, Link, LinkId, Memory, Nanos, NicId, Offer, Op, Outcome, PairId,
-    Path, RegionId, Regions, Span, Transport, Waker, Wakes, WorkRequest, WrId,
+    Access, Completions, Memory, NicId, Offer, Op, Outcome, PairId, RegionId, Regions, Span, Transport,
+    Waker, Wakes, WorkRequest, WrId,
 };
 
-/// Numbers that no other test of this process uses.
-fn unique() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-struct NoControl;
-
-impl Control for NoControl {
-    fn exchange<'a>(&'a mut self, _: &'a [u8], _: Nanos) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
-        unreachable!("in-process transports ask nothing of the peer's control")
-    }
-}
-
-fn dial(transport: &dyn Transport, offer: &Offer, pair: u16) -> Result<Link, Error> {
-    let path = Path {
-        link: LinkId(unique()),
-        nic: NicId(0),
-        pair: PairId(pair),
-        lane: 0,
-        peer: "target".into(),
-        address: SocketAddr::from(([127, 0, 0, 1], 7001)),
-        session: SessionId([0; 16]),
-    };
-    let mut control = NoControl;
-    let future = pin!(transport.dial(&path, offer, &mut control, u64::MAX));
-    match future.poll(&mut Context::from_waker(std::task::Waker::noop())) {
-        Poll::Ready(link) => link,
-        Poll::Pending => panic!("nothing to wait for in one process"),
-    }
-}
-
-fn adopt(halves: &mut Halves, link: Link) -> LinkId {
-    halves.post.adopt(link.post.expect("a dialler has a post end"));
-    halves.reap.adopt(link.reap.expect("a dialler has a reap end"));
-    assert!(link.serve.is_none());
-    link.id
-}
-
-fn no_wakes() -> Wakes {
-    Wakes { post: Waker::none(), reap: Waker::none(), serve: Waker::none() }
-}
-
-/// Two nodes of an in-process transport.
-struct Pair<T> {
-    initiator: Arc<Regions>,
-    target: Arc<Regions>,
-    near: T,
-    far: Option<T>,
-    halves: Halves,
-    now: Nanos,
-}
-
-impl<T: Transport> Pair<T> {
-    fn with(make: impl Fn(u64, Arc<Regions>) -> T) -> Self {
-        let (initiator, target) = (Arc::new(Regions::new(64)), Arc::new(Regions::new(64)));
-        let near = make(unique(), initiator.clone());
-        let far = Some(make(unique(), target.clone()));
-        let halves = near.attach(NicId(0), PairId(0), no_wakes()).unwrap();
-        Self { initiator, target, near, far, halves, now: 1 }
-    }
-
-    fn link(&mut self) -> LinkId {
-        let offer = self.far.as_ref().expect("the target lives").offer();
-        let link = dial(&self.near, &offer, 0).unwrap();
-        adopt(&mut self.halves, link)
-    }
-}
-
-macro_rules! in_process {
-    ($name:ident, $transport:ty, $make:expr) => {
-        struct $name(Pair<$transport>);
-
-        impl Fixture for $name {
-            fn new() -> Self {
-                Self(Pair::with($make))
-            }
-            fn caps(&self) -> Caps {
-                self.0.near.caps().clone()
-            }
-            fn initiator(&self) -> &Arc<Regions> {
-                &self.0.initiator
-            }
-            fn target(&self) -> &Arc<Regions> {
-                &self.0.target
-            }
-            fn connect(&mut self) -> LinkId {
-                self.0.link()
-            }
-            fn halves(&mut self) -> &mut Halves {
-                &mut self.0.halves
-            }
-            fn now(&mut self) -> Nanos {
-                self.0.now
-            }
-            fn step_target(&mut self) {
-                self.0.now += 5_000;
-            }
-            fn sever(&mut self, _link: LinkId) -> bool {
-                drop(self.0.far.take());
-                true
-            }
-        }
-    };
-}
-
-mod loopback {
-    use super::*;
-
-    in_process!(Plain, Loopback, |incarnation, regions| {
-        let settings = LoopbackSettings { queue: 64, ..LoopbackSettings::default() };
-        Loopback::new(settings, incarnation, regions).unwrap()
-    });
-
-    pipeline_transports::conformance!(Plain);
-}
+use crate::pair::{adopt, dial, no_wakes, unique};
 
 fn loopback(incarnation: u64, regions: &Arc<Regions>) -> Loopback {
     Loopback::new(LoopbackSettings::default(), incarnation, regions.clone()).unwrap()

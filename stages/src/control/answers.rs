@@ -1,0 +1,102 @@
+//! What this node answers to the requests of one session. Deliberately never on the data path and never
+//! blocking: file work goes to the desk of the stage `file_serve`.
+
+use std::sync::Arc;
+
+use pipeline_transports::Offer;
+use pipeline_transports::control::{ErrorCode, FileRequest, Message};
+use tokio::task::JoinSet;
+
+use super::pages;
+use super::post::seats;
+use super::session::Session;
+use super::shared::Shared;
+use crate::files::FileSession;
+use crate::mail::Half;
+use crate::world::World;
+
+/// Serves one session. Dropping it stops what is being served.
+pub(super) struct Answers {
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+    /// What this session holds of our files; `None` on sessions we dialled: who is called by us may not
+    /// read our files or our tables.
+    files: Option<Arc<FileSession>>,
+    tasks: JoinSet<()>,
+}
+
+impl Answers {
+    /// For a session; `accepted`: whether the other side opened it.
+    pub(super) fn new(shared: &Arc<Shared>, session: &Arc<Session>, accepted: bool) -> Self {
+        let files = accepted.then(|| Arc::new(FileSession::new(shared.world.clone())));
+        Self { shared: shared.clone(), session: session.clone(), files, tasks: JoinSet::new() }
+    }
+
+    /// Takes a request (or the number of an unknown one). Answers why the session must end, if it must.
+    pub(super) fn take(&mut self, id: u32, message: Result<Message, u16>) -> Option<String> {
+        while self.tasks.try_join_next().is_some() {}
+        let now = match message {
+            Err(kind) => Message::error(ErrorCode::UNSUPPORTED, format_args!("unknown message type {kind}")),
+            Ok(Message::Ping) => Message::Pong,
+            Ok(_) if self.tasks.len() >= self.shared.identity.requests_max as usize => {
+                Message::error(ErrorCode::BUSY, "more requests at a time than our hello allows")
+            }
+            Ok(message) => {
+                let (shared, session) = (self.shared.clone(), self.session.clone());
+                let files = self.files.clone();
+                self.tasks.spawn(async move {
+                    let answer = answer(&shared.world, files, message).await;
+                    session.answer(id, &answer).await;
+                });
+                return None;
+            }
+        };
+        match id == 0 || self.session.answer_now(id, &now) {
+            true => None,
+            false => Some("it does not read our answers".to_owned()),
+        }
+    }
+}
+
+async fn answer(world: &Arc<World>, files: Option<Arc<FileSession>>, message: Message) -> Message {
+    match (message, files) {
+        (Message::GetOffers, _) => Message::Offers(offers(world)),
+        (Message::GetCpuTime, _) => Message::CpuTime { process_ns: cpu_time_ns() },
+        (Message::Exchange { transport, .. }, _) => {
+            Message::error(ErrorCode::UNSUPPORTED, format_args!("transport `{transport}` takes no exchange"))
+        }
+        (Message::GetSegments { segment, region }, Some(_)) => {
+            Message::Segments(pages::tell(&world.segments, segment, region))
+        }
+        (Message::File(request), Some(files)) => file(&files, request).await,
+        (Message::GetSegments { .. } | Message::File(_), None) => {
+            Message::error(ErrorCode::DENIED, "ask on a session that you opened")
+        }
+        (other, _) => {
+            let text = format!("message type {} is no request", other.kind());
+            Message::error(ErrorCode::UNSUPPORTED, text)
+        }
+    }
+}
+
+async fn file(files: &Arc<FileSession>, request: FileRequest) -> Message {
+    match files.serve(request).await {
+        Ok(answer) => Message::Filed(answer),
+        Err(error) => Message::error(error.code(), error),
+    }
+}
+
+/// Our transports that can take a link: a two-sided one needs a `serve` worker.
+fn offers(world: &World) -> Vec<Offer> {
+    let served = |t: usize| !seats(world, Half::Serve, t as u16).is_empty();
+    let entries = world.transports.iter().enumerate();
+    entries
+        .filter(|(t, e)| !e.transport.caps().two_sided || served(*t))
+        .map(|(_, e)| Offer { kind: e.kind.clone(), name: e.name.clone(), ..e.transport.offer() })
+        .collect()
+}
+
+fn cpu_time_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

@@ -1,0 +1,266 @@
+//! A peer that was opened here: its session is dialled when somebody wants it, kept, and dialled again.
+//! Deliberately one task a peer, so that a peer which cannot be reached delays nobody else.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pipeline_transports::control::{Address, Message};
+use pipeline_transports::{LinkId, Nanos, Offer, clock};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::answers::Answers;
+use super::connect::connect;
+use super::error::Error;
+use super::links;
+use super::pages;
+use super::session::Session;
+use super::settings::backoff;
+use super::shared::{Running, Shared, lock};
+use crate::peer::{Peer, PeerId, PeerState, PeerView};
+
+/// Nobody asks for the peer.
+const IDLE: u8 = 0;
+/// Slices wait for it: dial when the back-off allows.
+const WANTED: u8 = 1;
+/// A caller waits in `open`: dial now.
+const URGENT: u8 = 2;
+
+/// Where an opened peer stands, for those who wait in `open`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Status {
+    /// Session and view stand.
+    pub(super) up: bool,
+    /// Attempts that have ended; with the last one's error.
+    pub(super) attempts: u64,
+    pub(super) error: Option<Error>,
+    /// Live links.
+    pub(super) links: usize,
+    /// Rounds in which every path was tried in vain; with the last reason.
+    pub(super) barren: u64,
+    pub(super) barren_error: Option<Error>,
+}
+
+/// See the module.
+pub(super) struct Dialled {
+    pub(super) id: PeerId,
+    pub(super) peer: Arc<Peer>,
+    addresses: Vec<Address>,
+    pub(super) status: watch::Sender<Status>,
+    wanted: AtomicU8,
+    wake: Notify,
+    session: Mutex<Option<Arc<Session>>>,
+    /// Links that died since the links task looked.
+    pub(super) closed: Mutex<Vec<LinkId>>,
+    /// Rung when `closed` grew, or when slices want a link.
+    pub(super) links_wake: Notify,
+    /// Version of the segments' table of the view.
+    table: Mutex<u64>,
+}
+
+impl Dialled {
+    pub(super) fn new(id: PeerId, peer: Arc<Peer>, addresses: Vec<Address>) -> Self {
+        Self {
+            id,
+            peer,
+            addresses,
+            status: watch::Sender::new(Status::default()),
+            wanted: AtomicU8::new(IDLE),
+            wake: Notify::new(),
+            session: Mutex::new(None),
+            closed: Mutex::default(),
+            links_wake: Notify::new(),
+            table: Mutex::new(0),
+        }
+    }
+
+    /// Slices wait for the peer, or for a link to it.
+    pub(super) fn want(&self) {
+        self.wanted.fetch_max(WANTED, Ordering::Relaxed);
+        self.wake.notify_one();
+        self.links_wake.notify_one();
+    }
+
+    /// Its session.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] while there is none.
+    pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
+        let gone = || {
+            let reason = match self.peer.reason.load_full() {
+                reason if reason.is_empty() => "no session yet".to_owned(),
+                reason => (*reason).clone(),
+            };
+            Error::Gone { peer: self.peer.label.to_string(), reason }
+        };
+        lock(&self.session).clone().filter(|s| !s.has_ended()).ok_or_else(gone)
+    }
+
+    /// Waits until the session stands (and a link, if `linked`). One whole attempt in vain is an error.
+    pub(super) async fn open(&self, linked: bool, by: Nanos) -> Result<PeerId, Error> {
+        let mut status = self.status.subscribe();
+        let (attempts, barren) = {
+            let s = status.borrow();
+            (s.attempts, s.barren)
+        };
+        if !status.borrow().up {
+            self.wanted.fetch_max(URGENT, Ordering::Relaxed);
+            self.wake.notify_one();
+        }
+        self.links_wake.notify_one();
+        let wait = async {
+            loop {
+                {
+                    let s = status.borrow_and_update();
+                    match (s.up, &s.error, &s.barren_error) {
+                        (true, ..) if s.links > 0 || !linked => return Ok(self.id),
+                        (true, _, Some(error)) if s.barren > barren => return Err(error.clone()),
+                        (false, Some(error), _) if s.attempts > attempts => return Err(error.clone()),
+                        _ => {}
+                    }
+                }
+                status.changed().await.map_err(|_| Error::Closed)?;
+            }
+        };
+        let late = || Error::Deadline { what: "opening", peer: self.peer.label.to_string() };
+        timeout(clock::until(by), wait).await.map_err(|_| late())?
+    }
+
+    /// The peer's task: ends when the node stops.
+    pub(super) async fn drive(self: Arc<Self>, shared: Arc<Shared>) {
+        let mut stop = shared.stop.subscribe();
+        let (mut failures, mut last) = (0, Instant::now());
+        loop {
+            let pause =
+                if failures == 0 { Duration::ZERO } else { backoff(failures, shared.settings.backoff_max) };
+            tokio::select! {
+                () = self.until_wanted(last + pause) => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+            let start = Instant::now();
+            let error = self.attempt(&shared).await;
+            last = Instant::now();
+            failures = if last - start > 2 * shared.settings.backoff_max { 0 } else { failures + 1 };
+            if *stop.borrow() {
+                return;
+            }
+            tracing::warn!(peer = &*self.peer.label, failures, "{error}");
+        }
+    }
+
+    async fn until_wanted(&self, not_before: Instant) {
+        loop {
+            match self.wanted.load(Ordering::Relaxed) {
+                URGENT => return,
+                WANTED if Instant::now() >= not_before => return,
+                WANTED => tokio::select! {
+                    () = sleep_until(not_before) => {}
+                    () = self.wake.notified() => {}
+                },
+                _ => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// Dials once and, if that works, keeps the session until it ends. Answers why.
+    async fn attempt(self: &Arc<Self>, shared: &Arc<Shared>) -> Error {
+        let _running = Running::new(shared);
+        let mut stop = shared.stop.subscribe();
+        let connected = tokio::select! {
+            connected = connect(shared, &self.peer.label, &self.addresses) => connected,
+            _ = stop.wait_for(|stop| *stop) => return Error::Closed,
+        };
+        let error = match connected {
+            Err(error) => Error::from(error),
+            Ok(connected) => {
+                let (session, wire) =
+                    Session::new(&self.peer.label, connected.established, connected.remote, connected.stream);
+                let session = Arc::new(session);
+                *lock(&self.session) = Some(session.clone());
+                let mut answers = Answers::new(shared, &session, false);
+                let error = tokio::select! {
+                    reason = session.run(wire, true, &mut answers, stop) => {
+                        session.end(&reason);
+                        session.gone()
+                    }
+                    error = self.keep(shared, &session) => error,
+                };
+                session.end(&error.to_string());
+                error
+            }
+        };
+        self.down(shared, &error);
+        error
+    }
+
+    /// Learns what the peer has, says that it is up, and keeps links to it. Only returns with an error.
+    async fn keep(self: &Arc<Self>, shared: &Arc<Shared>, session: &Arc<Session>) -> Error {
+        let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
+        let offers = match self.learn(shared, session, by).await {
+            Ok(offers) => offers,
+            Err(error) => return error,
+        };
+        self.wanted.store(IDLE, Ordering::Relaxed);
+        self.peer.set_state(PeerState::Up);
+        self.status.send_modify(|s| (s.up, s.error, s.barren_error) = (true, None, None));
+        shared.world.peers.changed();
+        tracing::info!(peer = &*self.peer.label, name = session.hello.name, at = %session.remote, "up");
+        links::keep(shared, self, session, &offers).await
+    }
+
+    async fn learn(&self, shared: &Shared, session: &Session, by: Nanos) -> Result<Vec<Offer>, Error> {
+        let offers = match session.request(&Message::GetOffers, by).await? {
+            Message::Offers(offers) => offers,
+            _ => {
+                let reason = "another answer than its transports".to_owned();
+                return Err(Error::Protocol { peer: session.peer.clone(), reason });
+            }
+        };
+        self.load(shared, session, offers.clone(), by).await?;
+        Ok(offers)
+    }
+
+    /// Replaces the view.
+    async fn load(
+        &self,
+        shared: &Shared,
+        session: &Session,
+        offers: Vec<Offer>,
+        by: Nanos,
+    ) -> Result<(), Error> {
+        let (version, segments) = pages::load(session, shared.settings.peer_regions, by).await?;
+        let (name, incarnation) = (session.hello.name.clone(), session.hello.incarnation);
+        self.peer.view.store(Arc::new(PeerView { name, incarnation, offers, segments }));
+        *lock(&self.table) = version;
+        self.touch(shared);
+        Ok(())
+    }
+
+    /// Loads the segments again: for a name or an offset that the view does not have.
+    pub(super) async fn refresh(&self, shared: &Shared, by: Nanos) -> Result<(), Error> {
+        let session = self.session()?;
+        let offers = self.peer.view.load().offers.clone();
+        self.load(shared, &session, offers, by).await
+    }
+
+    /// Lets stages look at the peer again.
+    pub(super) fn touch(&self, shared: &Shared) {
+        self.peer.version.fetch_add(1, Ordering::Release);
+        shared.world.peers.changed();
+    }
+
+    fn down(&self, shared: &Arc<Shared>, error: &Error) {
+        *lock(&self.session) = None;
+        self.wanted.store(IDLE, Ordering::Relaxed);
+        self.peer.reason.store(Arc::new(error.to_string()));
+        self.peer.links.store(Arc::default());
+        self.peer.set_state(PeerState::Down);
+        links::abort_all(shared, self.id);
+        self.status.send_modify(|s| {
+            (s.up, s.links, s.error) = (false, 0, Some(error.clone()));
+            s.attempts += 1;
+        });
+        shared.world.peers.changed();
+    }
+}

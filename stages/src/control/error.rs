@@ -1,0 +1,93 @@
+//! What can go wrong between `open` and a peer. Each error names the peer and says what to do next.
+
+use std::sync::Arc;
+
+use pipeline_transports::control::{AddressError, ErrorCode};
+
+/// Why control could not do what it was asked. Cheap to clone: many callers may wait for one attempt.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The listener cannot be had.
+    #[error("cannot listen on {address}: {reason}")]
+    Bind {
+        /// `[node] listen`.
+        address: String,
+        /// The system's reason, and what to do.
+        reason: String,
+    },
+    /// The thread or its runtime cannot be had.
+    #[error("the control thread cannot start: {0}")]
+    Start(String),
+    /// Not an address, and not a name under `[peers]`.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The peer cannot be reached, or refused us: what the transports crate says.
+    #[error(transparent)]
+    Peer(Arc<pipeline_transports::Error>),
+    /// The session with the peer ended while something waited for it.
+    #[error("peer {peer} is gone: {reason}; open it again when it is back")]
+    Gone {
+        /// Name or address.
+        peer: String,
+        /// Why the session ended.
+        reason: String,
+    },
+    /// The time given ran out.
+    #[error("{what} peer {peer} took longer than allowed")]
+    Deadline {
+        /// What was being done.
+        what: &'static str,
+        /// Name or address.
+        peer: String,
+    },
+    /// The two nodes have no transport in common, or ours has no `wr_post` stage.
+    #[error(
+        "no transport in common with peer {peer}: here {ours:?}, there {theirs:?}; declare one on both sides"
+    )]
+    NoTransport {
+        /// Name or address.
+        peer: String,
+        /// Kinds of transports with a `wr_post` worker here.
+        ours: Vec<String>,
+        /// Kinds the peer offers.
+        theirs: Vec<String>,
+    },
+    /// A table is full.
+    #[error("limit reached: {what} allows {limit}; raise `limits.{what}`")]
+    Limit {
+        /// Key under `[limits]`.
+        what: &'static str,
+        /// Its value.
+        limit: u64,
+    },
+    /// The peer answered with an error.
+    #[error("peer {peer}: {text}")]
+    Remote {
+        /// Name or address.
+        peer: String,
+        /// What kind of error.
+        code: ErrorCode,
+        /// What it said.
+        text: String,
+    },
+    /// The peer answered something else than was asked.
+    #[error("peer {peer} broke the protocol: {reason}")]
+    Protocol {
+        /// Name or address.
+        peer: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// Nobody knows this peer.
+    #[error("no such peer; open it first")]
+    UnknownPeer,
+    /// The node stops.
+    #[error("the node is stopping")]
+    Closed,
+}
+
+impl From<pipeline_transports::Error> for Error {
+    fn from(error: pipeline_transports::Error) -> Self {
+        Self::Peer(Arc::new(error))
+    }
+}

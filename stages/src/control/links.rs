@@ -1,0 +1,288 @@
+//! Links to a peer whose session stands: as many as the file says for every transport in common, dialled
+//! again when they die. Deliberately without the data: an end goes to its seat and is not seen here again.
+
+use std::sync::Arc;
+
+use pipeline_transports::control::{Control, Message};
+use pipeline_transports::transport::BoxFuture;
+use pipeline_transports::{Error as Reason, LinkId, Nanos, NicId, Offer, PairId, Path, clock};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::dialled::Dialled;
+use super::error::Error;
+use super::post::{abort, deliver, seats};
+use super::session::Session;
+use super::settings::backoff;
+use super::shared::{Shared, lock, new_link};
+use crate::mail::{Half, Mail, SeatId};
+use crate::peer::{LinkLife, LinkRef, PeerId};
+
+/// Asks the same transport of the peer, over the control session.
+pub(super) struct Via {
+    pub(super) session: Arc<Session>,
+    pub(super) transport: String,
+}
+
+impl Control for Via {
+    fn exchange<'a>(&'a mut self, body: &'a [u8], by: Nanos) -> BoxFuture<'a, Result<Vec<u8>, Reason>> {
+        Box::pin(async move {
+            let peer = self.session.peer.clone();
+            let message = Message::Exchange { transport: self.transport.clone(), body: body.to_vec() };
+            match self.session.request(&message, by).await {
+                Ok(Message::Exchanged(body)) => Ok(body),
+                Ok(_) => Err(Reason::Protocol { peer, reason: "another answer than to an exchange".into() }),
+                Err(Error::Deadline { what, peer }) => Err(Reason::Deadline { what, peer }),
+                Err(e) => Err(Reason::Refused { peer, reason: e.to_string() }),
+            }
+        })
+    }
+}
+
+/// One link that shall exist.
+struct Way {
+    /// Its post seat; the reap seat has the same numbers.
+    seat: SeatId,
+    lane: u16,
+    /// Index into the peer's offers.
+    offer: usize,
+    state: State,
+    failures: u32,
+}
+
+enum State {
+    Live(LinkId),
+    Dialling,
+    Waiting(Instant),
+}
+
+/// Keeps all ways alive until the session ends (then this future is dropped).
+pub(super) async fn keep(
+    shared: &Arc<Shared>,
+    dialled: &Arc<Dialled>,
+    session: &Arc<Session>,
+    offers: &[Offer],
+) -> Error {
+    let mut ways = ways(shared, offers);
+    if ways.is_empty() {
+        barren(dialled, no_transport(shared, dialled, offers));
+    }
+    let mut dials = JoinSet::new();
+    loop {
+        let mut next = None;
+        for (i, way) in ways.iter_mut().enumerate() {
+            let State::Waiting(until) = way.state else { continue };
+            if until > Instant::now() {
+                next = Some(next.map_or(until, |n: Instant| n.min(until)));
+                continue;
+            }
+            way.state = State::Dialling;
+            let offer = offers[way.offer].clone();
+            dials.spawn(dial(shared.clone(), dialled.clone(), session.clone(), way.seat, way.lane, offer, i));
+        }
+        tokio::select! {
+            Some(Ok((i, dialled_link))) = dials.join_next() => {
+                settle(shared, dialled, &mut ways[i], dialled_link);
+                let all_failed = ways.iter().all(|w| matches!(w.state, State::Waiting(_)) && w.failures > 0);
+                if all_failed && let Some(error) = dialled.status.borrow().barren_error.clone() {
+                    // Every way was tried since the last round: callers in `open` need not wait for more.
+                    barren(dialled, error);
+                }
+            }
+            () = dialled.links_wake.notified() => {
+                retire(shared, dialled, &mut ways);
+                hurry(shared, &mut ways);
+            }
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+        }
+    }
+}
+
+/// Every lane of every post worker of every transport that both sides have.
+fn ways(shared: &Shared, offers: &[Offer]) -> Vec<Way> {
+    let mut ways = Vec::new();
+    for (t, entry) in shared.world.transports.iter().enumerate() {
+        // The peer's transport of the same name, else its first of the kind.
+        let same_kind = |o: &&(usize, &Offer)| o.1.kind == entry.kind;
+        let of_kind: Vec<_> = offers.iter().enumerate().collect();
+        let of_kind: Vec<_> = of_kind.iter().filter(same_kind).collect();
+        let Some((offer, _)) = of_kind.iter().find(|o| o.1.name == entry.name).or(of_kind.first()) else {
+            continue;
+        };
+        for seat in seats(&shared.world, Half::Post, t as u16) {
+            for lane in 0..entry.transport.lanes().max(1) {
+                let state = State::Waiting(Instant::now());
+                ways.push(Way { seat, lane, offer: *offer, state, failures: 0 });
+            }
+        }
+    }
+    ways
+}
+
+fn no_transport(shared: &Shared, dialled: &Dialled, offers: &[Offer]) -> Error {
+    let entries = shared.world.transports.iter().enumerate();
+    let posted = entries.filter(|(t, _)| !seats(&shared.world, Half::Post, *t as u16).is_empty());
+    Error::NoTransport {
+        peer: dialled.peer.label.to_string(),
+        ours: posted.map(|(_, e)| e.kind.clone()).collect(),
+        theirs: offers.iter().map(|o| o.kind.clone()).collect(),
+    }
+}
+
+fn barren(dialled: &Dialled, error: Error) {
+    dialled.status.send_modify(|s| {
+        s.barren += 1;
+        s.barren_error = Some(error);
+    });
+}
+
+/// Dials one link, hands its ends to their seats, and tells how the data path finds it.
+async fn dial(
+    shared: Arc<Shared>,
+    dialled: Arc<Dialled>,
+    session: Arc<Session>,
+    seat: SeatId,
+    lane: u16,
+    offer: Offer,
+    way: usize,
+) -> (usize, Result<LinkRef, Error>) {
+    (way, dial_inner(&shared, &dialled, &session, seat, lane, &offer).await)
+}
+
+async fn dial_inner(
+    shared: &Arc<Shared>,
+    dialled: &Arc<Dialled>,
+    session: &Arc<Session>,
+    seat: SeatId,
+    lane: u16,
+    offer: &Offer,
+) -> Result<LinkRef, Error> {
+    let (_, transport, nic, pair) = seat;
+    let entry = &shared.world.transports[transport as usize];
+    let path = Path {
+        link: new_link(),
+        nic: NicId(nic),
+        pair: PairId(pair),
+        lane,
+        peer: session.peer.clone(),
+        address: session.remote,
+        session: session.id,
+    };
+    // Noted before anything can go wrong with it, so that the end of the session finds it.
+    note(shared, dialled, path.link, (Half::Reap, transport, nic, pair))?;
+    let mut via = Via { session: session.clone(), transport: offer.name.clone() };
+    let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
+    let dialling = entry.transport.dial(&path, offer, &mut via, by);
+    let late = || Reason::Deadline { what: "dialling", peer: session.peer.clone() };
+    let link = tokio::time::timeout(shared.settings.connect, dialling).await.unwrap_or_else(|_| Err(late()));
+    let link = link.inspect_err(|_| _ = lock(&shared.links).remove(&path.link))?;
+    let life = Arc::new(LinkLife::default());
+    let ends = [(Half::Reap, link.reap), (Half::Serve, link.serve), (Half::Post, link.post)];
+    for (half, end) in ends.into_iter().filter_map(|(half, end)| Some((half, end?))) {
+        let mail = Mail::Adopt { end, life: life.clone() };
+        if !deliver(&shared.world, (half, transport, nic, pair), mail).await {
+            lock(&shared.links).remove(&path.link);
+            abort(&shared.world, (Half::Reap, transport, nic, pair), path.link);
+            let reason = format!("{half:?} worker {pair} of NIC {nic} does not take links");
+            return Err(Reason::Unreachable { peer: session.peer.clone(), reason }.into());
+        }
+    }
+    let post_worker = shared.world.mail.worker(seat).unwrap_or_default();
+    Ok(LinkRef { id: path.link, transport, nic: path.nic, pair: path.pair, post_worker, life })
+}
+
+fn note(shared: &Shared, dialled: &Arc<Dialled>, link: LinkId, reap: SeatId) -> Result<(), Error> {
+    let mut links = lock(&shared.links);
+    let limit = shared.settings.links;
+    if links.len() >= limit {
+        return Err(Error::Limit { what: "links", limit: limit as u64 });
+    }
+    links.insert(link, (dialled.clone(), reap));
+    Ok(())
+}
+
+/// Takes the outcome of a dial into account.
+fn settle(shared: &Shared, dialled: &Dialled, way: &mut Way, outcome: Result<LinkRef, Error>) {
+    match outcome {
+        // It may have died between its mailing and now; then nobody will report it again.
+        Ok(link) if lock(&shared.links).contains_key(&link.id) => {
+            (way.state, way.failures) = (State::Live(link.id), 0);
+            let mut links = Vec::clone(&dialled.peer.links.load());
+            links.push(link);
+            publish(shared, dialled, links);
+        }
+        Ok(_) => wait(shared, way),
+        Err(error) => {
+            if way.failures == 0 {
+                tracing::warn!(peer = &*dialled.peer.label, lane = way.lane, "no link: {error}");
+            }
+            dialled.status.send_modify(|s| s.barren_error = Some(error));
+            wait(shared, way);
+        }
+    }
+}
+
+fn wait(shared: &Shared, way: &mut Way) {
+    way.failures += 1;
+    way.state = State::Waiting(Instant::now() + backoff(way.failures, shared.settings.backoff_max));
+}
+
+/// Takes dead links out of the list.
+fn retire(shared: &Shared, dialled: &Dialled, ways: &mut [Way]) {
+    let closed = std::mem::take(&mut *lock(&dialled.closed));
+    if closed.is_empty() {
+        return;
+    }
+    for way in ways.iter_mut() {
+        if matches!(way.state, State::Live(id) if closed.contains(&id)) {
+            wait(shared, way);
+        }
+    }
+    let mut links = Vec::clone(&dialled.peer.links.load());
+    links.retain(|l| !closed.contains(&l.id));
+    publish(shared, dialled, links);
+}
+
+/// Somebody waits: ways that failed before are tried again now, if not one of them lives.
+fn hurry(shared: &Shared, ways: &mut [Way]) {
+    if ways.iter().any(|w| matches!(w.state, State::Live(_))) {
+        return;
+    }
+    let soon = Instant::now() + backoff(1, shared.settings.backoff_max);
+    for way in ways {
+        if let State::Waiting(until) = &mut way.state {
+            *until = soon.min(*until);
+        }
+    }
+}
+
+fn publish(shared: &Shared, dialled: &Dialled, links: Vec<LinkRef>) {
+    let count = links.len();
+    dialled.peer.links.store(Arc::new(links));
+    dialled.status.send_modify(|s| s.links = count);
+    dialled.touch(shared);
+}
+
+/// The session of a peer has ended: every link of it is killed by the worker that owns it.
+pub(super) fn abort_all(shared: &Arc<Shared>, peer: PeerId) {
+    let mut gone = Vec::new();
+    lock(&shared.links).retain(|link, (dialled, seat)| {
+        let stays = dialled.id != peer;
+        if !stays {
+            gone.push((*link, *seat));
+        }
+        stays
+    });
+    for (link, seat) in gone {
+        abort(&shared.world, seat, link);
+    }
+}
+
+/// A worker reports that a link we dialled is dead and empty.
+pub(super) fn closed(shared: &Shared, link: LinkId) {
+    let found = lock(&shared.links).remove(&link);
+    if let Some((dialled, _)) = found {
+        lock(&dialled.closed).push(link);
+        dialled.links_wake.notify_one();
+    }
+}

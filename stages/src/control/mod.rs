@@ -1,0 +1,287 @@
+//! The control pool: one thread, `control`, and up to two resolver threads. It listens, dials, shakes hands,
+//! learns what peers have, and hands finished links to the workers that own them.
+//!
+//! Deliberately off the data path: a slice never waits for it, and it never touches payload.
+
+mod accepted;
+mod answers;
+mod connect;
+mod dialled;
+mod error;
+mod links;
+mod listener;
+mod pages;
+mod post;
+mod session;
+mod settings;
+mod shared;
+
+mod throttle;
+
+pub use error::Error;
+pub use settings::Settings;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded};
+use pipeline_graph::Waker;
+use pipeline_transports::control::{Address, Identity, Message};
+use pipeline_transports::{Nanos, clock};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Notify, watch};
+
+use crate::mail::Event;
+use crate::peer::PeerId;
+use crate::world::World;
+use dialled::Dialled;
+use shared::Shared;
+pub(crate) use shared::lock;
+
+/// Requests served at a time for one peer.
+const REQUESTS: u32 = 64;
+
+/// The running control pool of a node. All methods may be called from any thread but its own; they block
+/// until their answer is there or `by` has passed. Dropping it closes it.
+pub struct Control {
+    shared: Arc<Shared>,
+    runtime: Handle,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The name under which other crates know [`Control`].
+pub type ControlHandle = Control;
+
+impl Control {
+    /// Starts the thread and binds the listener. The graph must have started: seats that open their boxes
+    /// later are not dialled for.
+    ///
+    /// # Errors
+    /// [`Error::Bind`] with the address, [`Error::Address`] for a bad entry under `[peers]`,
+    /// [`Error::Start`].
+    pub fn start(world: Arc<World>, settings: Settings, events: Receiver<Event>) -> Result<Self, Error> {
+        let identity = Identity {
+            name: world.name.clone(),
+            incarnation: world.incarnation,
+            requests_max: REQUESTS,
+            idle: settings.idle,
+            key: settings.key.clone(),
+        };
+        let mut names = HashMap::new();
+        for (name, addresses) in &settings.names {
+            let parsed: Result<Vec<_>, _> = addresses.iter().map(|a| Address::parse(a)).collect();
+            names.insert(name.clone(), parsed?);
+        }
+        let shared = Arc::new(Shared {
+            world,
+            identity,
+            settings,
+            names,
+            local: OnceLock::new(),
+            dialled: Mutex::default(),
+            accepted: Mutex::default(),
+            links: Mutex::default(),
+            stop: watch::Sender::new(false),
+            running: watch::Sender::new(0),
+            refusals: throttle::Throttle::default(),
+        });
+        let (told, hear) = bounded(1);
+        let inner = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || thread_main(&inner, &events, &told))
+            .map_err(|e| Error::Start(e.to_string()))?;
+        match hear.recv() {
+            Ok(Ok(runtime)) => Ok(Self { shared, runtime, thread: Mutex::new(Some(thread)) }),
+            Ok(Err(error)) => {
+                let _ = thread.join();
+                Err(error)
+            }
+            Err(_) => Err(Error::Start("the thread ended at once".to_owned())),
+        }
+    }
+
+    /// Where it listens: the bound address, with the port the system gave for port 0.
+    pub fn local_address(&self) -> SocketAddr {
+        *self.shared.local.get().expect("set before the thread reports that it runs")
+    }
+
+    /// The addresses to tell peers: those the file advertises, else the bound one.
+    pub fn advertised(&self) -> Vec<String> {
+        match self.shared.settings.advertise.as_slice() {
+            [] => vec![self.local_address().to_string()],
+            advertise => advertise.to_vec(),
+        }
+    }
+
+    /// Opens a peer, by its name under `[peers]` or by address: waits until its session stands, its segments
+    /// are known, and at least one link is ready. One that is ready already answers at once.
+    ///
+    /// # Errors
+    /// When every address was tried once in vain; [`Error::NoTransport`]; [`Error::Deadline`].
+    pub fn open(&self, peer: &str, by: Nanos) -> Result<PeerId, Error> {
+        let dialled = self.dialled(peer)?;
+        self.block(by, async move { dialled.open(true, by).await })
+    }
+
+    /// As [`Self::open`], without waiting for a link: for requests to the control session only.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect(&self, peer: &str, by: Nanos) -> Result<PeerId, Error> {
+        let dialled = self.dialled(peer)?;
+        self.block(by, async move { dialled.open(false, by).await })
+    }
+
+    /// Loads the segments of a peer again: for a name or an offset that its view does not have.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::Deadline`].
+    pub fn refresh(&self, peer: PeerId, by: Nanos) -> Result<(), Error> {
+        let (dialled, shared) = (self.known(peer)?, self.shared.clone());
+        self.block(by, async move { dialled.refresh(&shared, by).await })
+    }
+
+    /// Sends a request on the control session and awaits its answer.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] for an error answer, [`Error::Gone`], [`Error::Deadline`].
+    pub fn request(&self, peer: PeerId, message: Message, by: Nanos) -> Result<Message, Error> {
+        let dialled = self.known(peer)?;
+        self.block(by, async move { dialled.session()?.request(&message, by).await })
+    }
+
+    /// Ends all sessions, has all links killed, and stops the thread. Calls that wait end with
+    /// [`Error::Closed`]. May be called more than once.
+    pub fn close(&self) {
+        self.shared.stop.send_replace(true);
+        if let Some(thread) = lock(&self.thread).take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// Name or address a peer was opened by; empty for none.
+    pub fn label(&self, peer: PeerId) -> String {
+        self.shared.world.peers.get(peer).map(|p| p.label.to_string()).unwrap_or_default()
+    }
+
+    fn known(&self, peer: PeerId) -> Result<Arc<Dialled>, Error> {
+        lock(&self.shared.dialled).get(&peer).cloned().ok_or(Error::UnknownPeer)
+    }
+
+    fn dialled(&self, label: &str) -> Result<Arc<Dialled>, Error> {
+        let shared = &self.shared;
+        let addresses = match shared.names.get(label) {
+            Some(addresses) => addresses.clone(),
+            None => vec![Address::parse(label)?],
+        };
+        let full = || Error::Limit { what: "peers", limit: shared.world.peers.capacity() as u64 };
+        let id = shared.world.peers.intern(label).ok_or_else(full)?;
+        let peer = shared.world.peers.get(id).ok_or(Error::UnknownPeer)?.clone();
+        let mut all = lock(&shared.dialled);
+        let dialled = all.entry(id).or_insert_with(|| {
+            let dialled = Arc::new(Dialled::new(id, peer, addresses));
+            self.runtime.spawn(dialled.clone().drive(shared.clone()));
+            dialled
+        });
+        Ok(dialled.clone())
+    }
+
+    /// Runs a future on the control thread and waits for it here.
+    fn block<T: Send + 'static>(
+        &self,
+        by: Nanos,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (told, hear) = bounded(1);
+        let mut stop = self.shared.stop.subscribe();
+        self.runtime.spawn(async move {
+            let done = tokio::select! {
+                done = future => done,
+                _ = stop.wait_for(|stop| *stop) => Err(Error::Closed),
+            };
+            let _ = told.send(done);
+        });
+        // The future keeps the deadline itself; this one is for a runtime that was stopped under it.
+        hear.recv_timeout(clock::until(by) + Duration::from_secs(5)).unwrap_or(Err(Error::Closed))
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn thread_main(
+    shared: &Arc<Shared>,
+    events: &Receiver<Event>,
+    told: &crossbeam_channel::Sender<Result<Handle, Error>>,
+) {
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(2)
+        .thread_name("resolver")
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            let _ = told.send(Err(Error::Start(e.to_string())));
+            return;
+        }
+    };
+    runtime.block_on(async {
+        let listener = match listener::bind(&shared.settings.listen).await {
+            Ok(listener) => listener,
+            Err(error) => {
+                let _ = told.send(Err(error));
+                return;
+            }
+        };
+        match listener.local_addr() {
+            Ok(local) => _ = shared.local.set(local),
+            Err(e) => {
+                let _ = told.send(Err(Error::Start(e.to_string())));
+                return;
+            }
+        }
+        tokio::spawn(listener::accept(shared.clone(), listener));
+        let bell = Arc::new(Notify::new());
+        let ring = bell.clone();
+        // Set by another node's control only if two were started over one world: then the first is rung.
+        let _ = shared.world.control.set(Waker::new(move || ring.notify_one()));
+        tokio::spawn(hear_events(shared.clone(), events.clone(), bell));
+        let _ = told.send(Ok(Handle::current()));
+        let _ = shared.stop.subscribe().wait_for(|stop| *stop).await;
+        // Sessions say goodbye and have their links killed; a stuck one is not waited for.
+        let mut running = shared.running.subscribe();
+        let _ = tokio::time::timeout(Duration::from_millis(500), running.wait_for(|n| *n == 0)).await;
+    });
+    runtime.shutdown_timeout(Duration::from_millis(100));
+}
+
+/// Takes what the data path tells.
+async fn hear_events(shared: Arc<Shared>, events: Receiver<Event>, bell: Arc<Notify>) {
+    loop {
+        // The channel is bounded, but may be filled as fast as it is emptied: others get their turn.
+        for event in events.try_iter().take(events.len().max(1)) {
+            match event {
+                Event::LinkClosed(link) => links::closed(&shared, link),
+                Event::Want { peer, .. } => {
+                    if let Some(dialled) = lock(&shared.dialled).get(&peer) {
+                        dialled.want();
+                    }
+                }
+            }
+        }
+        match events.is_empty() {
+            true => bell.notified().await,
+            false => tokio::task::yield_now().await,
+        }
+    }
+}

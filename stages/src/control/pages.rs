@@ -1,0 +1,182 @@
+//! Region tables across the wire: our pages out, a peer's pages in. Deliberately distrustful of what comes:
+//! a view that is published holds ascending regions within their segment, and no more than allowed.
+
+use std::sync::Arc;
+
+use pipeline_transports::Nanos;
+use pipeline_transports::control::page::PAGE_REGIONS;
+use pipeline_transports::control::{Message, RegionEntry, SegmentPage, SegmentPart};
+
+use super::error::Error;
+use super::session::Session;
+use crate::peer::{RegionView, SegmentView};
+use crate::segments::{Cursor, SegmentTable};
+
+/// A page of our table, from a segment and a region of it on.
+pub(super) fn tell(table: &SegmentTable, segment: u32, region: u32) -> SegmentPage {
+    let page = table.page(Cursor { segment, region }, PAGE_REGIONS);
+    let part = |part: crate::segments::SegmentPart| SegmentPart {
+        index: part.at.segment,
+        name: part.view.name,
+        kind: part.view.kind,
+        len: part.view.len,
+        regions_total: part.regions_total,
+        first: part.at.region,
+        regions: part.view.regions.iter().map(entry).collect(),
+    };
+    SegmentPage {
+        version: page.version,
+        parts: page.parts.into_iter().map(part).collect(),
+        next: page.next.map(|c| (c.segment, c.region)),
+    }
+}
+
+fn entry(r: &RegionView) -> RegionEntry {
+    RegionEntry { id: r.id, start: r.start, len: r.len, access: r.access, key: r.key }
+}
+
+fn view(r: &RegionEntry) -> RegionView {
+    RegionView { id: r.id, start: r.start, len: r.len, access: r.access, key: r.key }
+}
+
+/// All segments of a peer, and the version of its table. Begins again when the table changes meanwhile.
+pub(super) async fn load(
+    session: &Session,
+    limit: usize,
+    by: Nanos,
+) -> Result<(u64, Vec<Arc<SegmentView>>), Error> {
+    'again: loop {
+        let (mut gathered, mut at) = (Gathered { limit, ..Gathered::default() }, Some((0, 0)));
+        let mut version = None;
+        while let Some((segment, region)) = at {
+            let page = match session.request(&Message::GetSegments { segment, region }, by).await? {
+                Message::Segments(page) => page,
+                _ => return Err(protocol(session, "another answer than a region page")),
+            };
+            if *version.get_or_insert(page.version) != page.version {
+                continue 'again;
+            }
+            if page.next.is_some_and(|next| next <= (segment, region)) {
+                return Err(protocol(session, "region pages that go round in circles"));
+            }
+            at = page.next;
+            gathered.add(page).map_err(|reason| protocol(session, reason))?;
+        }
+        let segments = gathered.segments.into_iter().map(Arc::new).collect();
+        return Ok((version.unwrap_or_default(), segments));
+    }
+}
+
+fn protocol(session: &Session, reason: impl Into<String>) -> Error {
+    Error::Protocol { peer: session.peer.clone(), reason: reason.into() }
+}
+
+/// A view that grows by pages.
+#[derive(Default)]
+struct Gathered {
+    segments: Vec<SegmentView>,
+    regions: usize,
+    limit: usize,
+}
+
+impl Gathered {
+    fn add(&mut self, page: SegmentPage) -> Result<(), String> {
+        for part in page.parts {
+            self.regions += part.regions.len();
+            let announced = self.regions.max(part.regions_total as usize) + 8 * self.segments.len();
+            if announced > self.limit {
+                return Err(format!("{announced} regions announced; at most {} are remembered", self.limit));
+            }
+            self.part(part)?;
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: SegmentPart) -> Result<(), String> {
+        if part.index as usize == self.segments.len() && part.first == 0 {
+            let last = self.segments.last();
+            if last.is_some_and(|last| last.name >= part.name) {
+                return Err("segments out of order".to_owned());
+            }
+            let (name, kind) = (part.name.clone(), part.kind.clone());
+            self.segments.push(SegmentView { name, kind, len: part.len, regions: Vec::new() });
+        }
+        let known = self.segments.len();
+        let segment = match self.segments.last_mut() {
+            Some(s) if part.index as usize + 1 == known && s.name == part.name && s.len == part.len => s,
+            _ => return Err("region pages that do not fit together".to_owned()),
+        };
+        if part.first as usize != segment.regions.len() {
+            return Err("region pages that do not fit together".to_owned());
+        }
+        for region in &part.regions {
+            let end = segment.regions.last().map_or(0, |r| r.start + r.len);
+            if region.start < end {
+                return Err(format!("regions of segment `{}` out of order", segment.name));
+            }
+            segment.regions.push(view(region));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pipeline_transports::{Access, RegionId};
+
+    fn gather(table: &SegmentTable, limit: usize) -> Result<Vec<SegmentView>, String> {
+        let mut gathered = Gathered { limit, ..Gathered::default() };
+        let mut at = Some((0, 0));
+        while let Some((segment, region)) = at {
+            let page = tell(table, segment, region);
+            at = page.next;
+            gathered.add(page)?;
+        }
+        Ok(gathered.segments)
+    }
+
+    /// Field case B40: 20 000 regions of one segment, with empty and small neighbours, arrive as they are.
+    #[test]
+    fn many_regions() {
+        let table = SegmentTable::new(300);
+        for i in 0..200 {
+            table.create(&format!("a{i:03}"), "dram").unwrap();
+        }
+        table.create("kv", "dram").unwrap();
+        for i in 0..20_000 {
+            table.append("kv", RegionId(i), 4096, Access::Read, i).unwrap();
+        }
+        table.remove_region(RegionId(77));
+        let segments = gather(&table, 1 << 20).unwrap();
+        assert_eq!(segments.len(), 201);
+        assert_eq!(segments[200].regions, table.view("kv").unwrap().regions);
+        assert_eq!(segments[200].region_at(19_999 * 4096).unwrap().id, RegionId(19_999));
+        assert!(segments[200].region_at(77 * 4096).is_none());
+        assert!(gather(&table, 10_000).unwrap_err().contains("at most 10000"));
+    }
+
+    /// Pages that lie (out of order, overlapping, of a segment that was not begun) never become a view.
+    #[test]
+    fn lies_are_refused() {
+        let region = |start| RegionEntry { start, len: 10, ..RegionEntry::default() };
+        let part = SegmentPart {
+            name: "kv".into(),
+            len: 100,
+            regions_total: 2,
+            regions: vec![region(0), region(10)],
+            ..SegmentPart::default()
+        };
+        let add = |change: &dyn Fn(&mut SegmentPart)| {
+            let mut part = part.clone();
+            change(&mut part);
+            let mut gathered = Gathered { limit: 1000, ..Gathered::default() };
+            gathered.add(SegmentPage { parts: vec![part], ..SegmentPage::default() })
+        };
+        assert!(add(&|_| {}).is_ok());
+        assert!(add(&|p| p.index = 1).is_err());
+        assert!(add(&|p| p.first = 1).is_err());
+        assert!(add(&|p| p.regions[1].start = 9).is_err());
+        assert!(add(&|p| p.regions_total = u32::MAX).unwrap_err().contains("announced"));
+    }
+}

@@ -1,0 +1,74 @@
+//! What the control pool must know to start. Deliberately plain data, so that it can be made from a file, by
+//! a builder, or in a test.
+
+use std::time::Duration;
+
+use pipeline_transports::control::SharedKey;
+
+/// Settings of the control pool.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `host:port` of the one listener; port 0 means any free one.
+    pub listen: String,
+    /// Addresses told to peers; empty: the bound one.
+    pub advertise: Vec<String>,
+    /// The shared key, if `[auth] key_file` is set.
+    pub key: Option<SharedKey>,
+    /// `[peers]`: names and their addresses, tried in order.
+    pub names: Vec<(String, Vec<String>)>,
+    /// Silence after which a session ends; the smaller of both sides' counts.
+    pub idle: Duration,
+    /// Time for one connection attempt, and for one handshake.
+    pub connect: Duration,
+    /// How long one address is tried alone before the next one joins.
+    pub stagger: Duration,
+    /// Connections that may be in their handshake at the same time.
+    pub handshakes: usize,
+    /// Accepted sessions (`limits.peers`).
+    pub sessions: usize,
+    /// Links, dialled ones overall and accepted ones for each session (`limits.links`).
+    pub links: usize,
+    /// Most regions of one peer that are remembered; a segment counts as eight.
+    pub peer_regions: usize,
+    /// The longest pause between two attempts to reach a peer that somebody wants.
+    pub backoff_max: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:0".to_owned(),
+            advertise: Vec::new(),
+            key: None,
+            names: Vec::new(),
+            idle: Duration::from_secs(10),
+            connect: Duration::from_secs(5),
+            stagger: Duration::from_millis(200),
+            handshakes: 128,
+            sessions: 256,
+            links: 1024,
+            peer_regions: 1 << 20,
+            backoff_max: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The pause after the `failures`-th failure in a row: doubled from 20 ms, up to `max`.
+pub(super) fn backoff(failures: u32, max: Duration) -> Duration {
+    let pause = Duration::from_millis(20) * (1 << failures.saturating_sub(1).min(16));
+    pause.min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pauses double and stay at the bound for ever, however many failures came before.
+    #[test]
+    fn backoff_is_bounded() {
+        let max = Duration::from_secs(1);
+        let pauses: Vec<u64> = (1..9).map(|n| backoff(n, max).as_millis() as u64).collect();
+        assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(backoff(u32::MAX, max), max);
+    }
+}

@@ -1,0 +1,67 @@
+//! What all tasks of the control thread share. Locks are held for a few lines and never across an await.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use pipeline_transports::LinkId;
+use pipeline_transports::control::{Address, Identity};
+use pipeline_transports::transport::SessionId;
+use tokio::sync::watch;
+
+use super::accepted::Accepted;
+use super::dialled::Dialled;
+use super::settings::Settings;
+use super::throttle::Throttle;
+use crate::mail::SeatId;
+use crate::peer::PeerId;
+use crate::world::World;
+
+/// See the module.
+pub(super) struct Shared {
+    pub(super) world: Arc<World>,
+    pub(super) identity: Identity,
+    pub(super) settings: Settings,
+    /// `[peers]`, parsed.
+    pub(super) names: HashMap<String, Vec<Address>>,
+    pub(super) local: OnceLock<SocketAddr>,
+    /// Peers that were opened here; at most `limits.peers`, as in the table of peers.
+    pub(super) dialled: Mutex<HashMap<PeerId, Arc<Dialled>>>,
+    /// Sessions that peers opened; at most `settings.sessions`.
+    pub(super) accepted: Mutex<HashMap<SessionId, Arc<Accepted>>>,
+    /// Who dialled a link, and the seat that reaps it; at most `settings.links`.
+    pub(super) links: Mutex<HashMap<LinkId, (Arc<Dialled>, SeatId)>>,
+    /// Set when the node stops.
+    pub(super) stop: watch::Sender<bool>,
+    /// Sessions that have not ended.
+    pub(super) running: watch::Sender<usize>,
+    pub(super) refusals: Throttle,
+}
+
+/// Counts a session as running while it lives.
+pub(super) struct Running(Arc<Shared>);
+
+impl Running {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        shared.running.send_modify(|n| *n += 1);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.send_modify(|n| *n -= 1);
+    }
+}
+
+/// Locks; a poisoned lock is taken over, because each critical section leaves its map whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A name for a link: unique in the process, so that two nodes in one process never meet under one name.
+pub(super) fn new_link() -> LinkId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    LinkId(NEXT.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,269 @@
+//! The initiator's side of the bare loop.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use super::{CeilingReport, CeilingSettings, HELLO_BYTES, LATENCIES, MAGIC, Wait, broken, refused, wait};
+use crate::memory::{Memory, RegionId};
+use crate::tcp::frame::{self, ANSWER_BYTES, Answer, COUNT_MAX, Descriptor, HEAD_BYTES, Kind, Tag};
+use crate::tcp::inbox::{Inbox, Received};
+use crate::tcp::socket;
+use crate::tcp::vector::Vector;
+use crate::wr::Op;
+
+/// Runs batches against [`super::serve`] at `target` for the time given, and waits for the last answer.
+///
+/// # Errors
+/// The system's reason; `InvalidData` when the other side is no ceiling target or breaks the protocol.
+pub fn initiate(settings: &CeilingSettings, target: SocketAddr) -> io::Result<CeilingReport> {
+    let mut memory = Memory::allocate(settings.working_set.max(settings.bytes)).map_err(refused)?;
+    touch(&mut memory)?;
+    let lanes: io::Result<Vec<_>> =
+        (0..settings.lanes.max(1)).map(|_| Lane::connect(settings, target, memory.len())).collect();
+    Run { settings, memory, lanes: lanes?, batches: VecDeque::new(), next_batch: 0, offset: 0 }.run()
+}
+
+/// Maps every page now, so that the run does not.
+pub(super) fn touch(memory: &mut Memory) -> io::Result<()> {
+    for page in (0..memory.len()).step_by(4096) {
+        memory.write(page, &[page as u8]).map_err(refused)?;
+    }
+    Ok(())
+}
+
+struct Run<'a> {
+    settings: &'a CeilingSettings,
+    memory: Memory,
+    lanes: Vec<Lane>,
+    /// Batches in flight, oldest first: when they began, and how many requests are unanswered.
+    batches: VecDeque<(Instant, u32)>,
+    /// Number of the next batch to start.
+    next_batch: u64,
+    /// Where the next request's bytes begin.
+    offset: u64,
+}
+
+struct Lane {
+    stream: TcpStream,
+    queue: VecDeque<Descriptor>,
+    head: Box<[u8; frame::REQUEST_BYTES_MAX]>,
+    vector: Vector,
+    blocked: bool,
+    inbox: Inbox,
+    answers: [Answer; COUNT_MAX],
+    count: usize,
+    next: usize,
+    filled: u64,
+    /// Where each expected READ's bytes go, in the order of the requests.
+    expected: VecDeque<Descriptor>,
+}
+
+impl Run<'_> {
+    fn run(mut self) -> io::Result<CeilingReport> {
+        let mut report =
+            CeilingReport { batch_ns: Vec::with_capacity(LATENCIES), ..CeilingReport::default() };
+        let (start, mut idle) = (Instant::now(), 0);
+        let end = start + self.settings.duration;
+        loop {
+            let now = Instant::now();
+            while now < end && self.batches.len() < self.settings.depth.max(1) as usize {
+                self.start_batch(now);
+            }
+            if self.batches.is_empty() {
+                break;
+            }
+            let mut progress = false;
+            for i in 0..self.lanes.len() {
+                progress |= self.lanes[i].send(self.settings, &self.memory)?;
+                progress |= self.receive(i, &mut report)?;
+            }
+            if progress {
+                idle = 0;
+            } else {
+                let lanes = self.lanes.iter().map(|l| (&l.stream, l.blocked));
+                wait(self.settings.wait, &mut idle, lanes)?;
+                self.lanes.iter_mut().for_each(|l| l.blocked = false);
+            }
+        }
+        report.elapsed = start.elapsed();
+        Ok(report)
+    }
+
+    fn start_batch(&mut self, now: Instant) {
+        let (s, lanes) = (self.settings, self.lanes.len() as u32);
+        for i in 0..s.batch.max(1) {
+            if self.offset + s.bytes > self.memory.len() {
+                self.offset = 0;
+            }
+            let tag = Tag { slot: i, sequence: self.next_batch as u32 };
+            let lane =
+                &mut self.lanes[(u64::from(i) * u64::from(lanes) / u64::from(s.batch.max(1))) as usize];
+            let region = RegionId(0);
+            lane.queue.push_back(Descriptor { tag, op: s.op, region, offset: self.offset, length: s.bytes });
+            self.offset += s.bytes;
+        }
+        self.next_batch += 1;
+        self.batches.push_back((now, s.batch.max(1)));
+    }
+
+    fn receive(&mut self, i: usize, report: &mut CeilingReport) -> io::Result<bool> {
+        let lane = &mut self.lanes[i];
+        let read = lane.read(&self.memory)?;
+        while let Some(tag) = lane.answered(&self.memory)? {
+            report.requests += 1;
+            report.bytes += self.settings.bytes;
+            let oldest = (self.next_batch - self.batches.len() as u64) as u32;
+            let at = tag.sequence.wrapping_sub(oldest) as usize;
+            let batch = self.batches.get_mut(at).filter(|b| b.1 > 0);
+            batch.ok_or_else(|| broken("an answer to nothing"))?.1 -= 1;
+        }
+        while let Some((began, 0)) = self.batches.front() {
+            if report.batch_ns.len() < LATENCIES {
+                report.batch_ns.push(began.elapsed().as_nanos() as u64);
+            }
+            self.batches.pop_front();
+        }
+        Ok(read)
+    }
+}
+
+impl Lane {
+    fn connect(settings: &CeilingSettings, target: SocketAddr, working_set: u64) -> io::Result<Self> {
+        let domain = if target.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
+        let raw = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+        socket::before_connect(&raw, &settings.sockets).map_err(refused)?;
+        raw.connect(&target.into())?;
+        socket::connected(&raw, &settings.sockets).map_err(refused)?;
+        let mut stream: TcpStream = raw.into();
+        let name = settings.sockets.congestion.as_deref().unwrap_or("");
+        let mut hello = [0; HELLO_BYTES];
+        hello[..8].copy_from_slice(&MAGIC);
+        hello[8..10].copy_from_slice(&settings.lanes.max(1).to_le_bytes());
+        hello[10] = u8::from(settings.wait == Wait::Spin);
+        hello[12..16].copy_from_slice(&(name.len() as u32).to_le_bytes());
+        hello[16..].copy_from_slice(&working_set.to_le_bytes());
+        stream.write_all(&hello)?;
+        stream.write_all(name.as_bytes())?;
+        stream.set_nonblocking(true)?;
+        let window = (settings.batch.max(1) * settings.depth.max(1)) as usize;
+        Ok(Self {
+            stream,
+            queue: VecDeque::with_capacity(window),
+            head: Box::new([0; frame::REQUEST_BYTES_MAX]),
+            vector: Vector::with_capacity(1 + COUNT_MAX),
+            blocked: false,
+            inbox: Inbox::new(COUNT_MAX),
+            answers: [Answer::default(); COUNT_MAX],
+            count: 0,
+            next: 0,
+            filled: 0,
+            expected: VecDeque::with_capacity(window),
+        })
+    }
+
+    fn send(&mut self, settings: &CeilingSettings, memory: &Memory) -> io::Result<bool> {
+        if self.blocked {
+            return Ok(false);
+        }
+        if self.vector.is_empty() && !self.build(settings, memory) {
+            return Ok(false);
+        }
+        // SAFETY: the head and the working set live as long as the run.
+        match unsafe { self.vector.send(self.stream.as_fd(), usize::MAX) } {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                self.blocked = true;
+                Ok(false)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn build(&mut self, settings: &CeilingSettings, memory: &Memory) -> bool {
+        let (mut count, mut payload) = (0, 0);
+        self.vector.clear();
+        let max = usize::from(settings.sockets.hello().descriptors);
+        while count < max && payload < settings.sockets.frame_bytes {
+            let Some(descriptor) = self.queue.pop_front() else { break };
+            frame::put_descriptor(&mut self.head[..], count, &descriptor);
+            self.expected.push_back(descriptor);
+            payload += descriptor.length;
+            count += 1;
+        }
+        if count == 0 {
+            return false;
+        }
+        frame::put_head(&mut self.head[..], Kind::Request, count);
+        self.vector.push(self.head.as_mut_ptr(), HEAD_BYTES + count * frame::DESCRIPTOR_BYTES);
+        if settings.op == Op::Write {
+            for d in self.expected.range(self.expected.len() - count..) {
+                self.vector.push(memory.ptr().wrapping_add(d.offset as usize), d.length as usize);
+            }
+        }
+        true
+    }
+
+    fn read(&mut self, memory: &Memory) -> io::Result<bool> {
+        let mut filled = self.filled;
+        // Answers come in the order of the requests, so those of this frame stand first in `expected`.
+        for (answer, d) in self.answers[self.next..self.count].iter().zip(&self.expected) {
+            let missing = (answer.length - filled) as usize;
+            self.inbox.pieces().push(memory.ptr().wrapping_add((d.offset + filled) as usize), missing);
+            filled = 0;
+        }
+        // SAFETY: the pieces lie in the working set: `answered` has checked their lengths.
+        match unsafe { self.inbox.receive(self.stream.as_fd()) } {
+            Received::Closed => Err(broken("the target closed the lane")),
+            received => Ok(received != Received::Nothing),
+        }
+    }
+
+    /// The next answered request, if all of it has come.
+    fn answered(&mut self, memory: &Memory) -> io::Result<Option<Tag>> {
+        if self.next == self.count && !self.parse()? {
+            return Ok(None);
+        }
+        let answer = self.answers[self.next];
+        let expected = self.expected.front().ok_or_else(|| broken("an answer to nothing"))?;
+        let payload = if expected.op == Op::Read { expected.length } else { 0 };
+        if answer.tag != expected.tag || answer.refusal.is_some() || answer.length != payload {
+            return Err(broken("not the answer expected"));
+        }
+        let at = memory.ptr().wrapping_add((expected.offset + self.filled) as usize);
+        // SAFETY: the request's range in the working set.
+        self.filled += unsafe { self.inbox.take(Some(at), payload - self.filled) };
+        if self.filled < payload {
+            return Ok(None);
+        }
+        self.expected.pop_front();
+        (self.next, self.filled) = (self.next + 1, 0);
+        Ok(Some(answer.tag))
+    }
+
+    fn parse(&mut self) -> io::Result<bool> {
+        let bytes = self.inbox.bytes();
+        if bytes.len() < HEAD_BYTES {
+            return Ok(false);
+        }
+        let violation = |v: frame::Violation| broken(&v.to_string());
+        let count = frame::head(bytes, Kind::Answer, COUNT_MAX).map_err(violation)?;
+        let whole = HEAD_BYTES + count * ANSWER_BYTES;
+        if bytes.len() < whole {
+            return Ok(false);
+        }
+        for (i, answer) in self.answers[..count].iter_mut().enumerate() {
+            *answer = frame::answer(bytes, i).map_err(violation)?;
+            // What follows relies on each being the answer to the request it stands for.
+            let payload = self.expected.get(i).map_or(0, |d| if d.op == Op::Read { d.length } else { 0 });
+            if answer.length != payload {
+                return Err(broken("not the answer expected"));
+            }
+        }
+        self.inbox.consume(whole);
+        (self.count, self.next, self.filled) = (count, 0, 0);
+        Ok(true)
+    }
+}

@@ -1,0 +1,135 @@
+//! The bare loop: what TCP gives on this machine with our frames, acks, working set, lanes, congestion control
+//! and wait, and nothing else. `bench` runs it beside the pipeline to say how near the pipeline comes.
+//!
+//! Deliberately no regions, slots, guards or bells: one thread a side, one loop, two working sets. Each side
+//! belongs in a process of its own, as in a bench. It trusts its other half no further than its memory:
+//! offsets are checked against the working set.
+
+mod initiate;
+mod target;
+
+pub use initiate::initiate;
+pub use target::serve;
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::settings::Settings;
+use crate::wr::Op;
+
+/// How a side waits when its sockets have nothing for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// In `poll(2)`.
+    Park,
+    /// Trying again, with a `sched_yield` every 16th time.
+    Spin,
+}
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CeilingSettings {
+    /// Direction.
+    pub op: Op,
+    /// Bytes a request.
+    pub bytes: u64,
+    /// Requests a batch.
+    pub batch: u32,
+    /// Batches in flight.
+    pub depth: u32,
+    /// Connections; a batch is dealt out over all of them.
+    pub lanes: u16,
+    /// How both sides wait.
+    pub wait: Wait,
+    /// Bytes each side cycles through; at least one request.
+    pub working_set: u64,
+    /// For how long batches are started.
+    pub duration: Duration,
+    /// Sockets and frames, as the pipeline under comparison has them.
+    pub sockets: Settings,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct CeilingReport {
+    /// Payload bytes acknowledged (WRITE) or received (READ).
+    pub bytes: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// From the first byte sent to the last answer.
+    pub elapsed: Duration,
+    /// From a batch's start to its last answer, ns; at most [`LATENCIES`] of them.
+    pub batch_ns: Vec<u64>,
+}
+
+/// The most batch latencies a run keeps.
+pub const LATENCIES: usize = 1 << 20;
+
+/// First bytes of a ceiling lane: 8 magic, lanes u16, wait u8, zero u8, name length u32, working set u64.
+const HELLO_BYTES: usize = 24;
+const MAGIC: [u8; 8] = *b"PNCEIL\0\x01";
+const NAME_MAX: usize = 32;
+
+/// Waits until a socket can be read, or, of those in `blocked`, written.
+fn wait<'a>(how: Wait, idle: &mut u32, lanes: impl Iterator<Item = (&'a TcpStream, bool)>) -> io::Result<()> {
+    if how == Wait::Spin {
+        *idle += 1;
+        match idle.is_multiple_of(16) {
+            true => std::thread::yield_now(),
+            false => std::hint::spin_loop(),
+        }
+        return Ok(());
+    }
+    let flags = |blocked| if blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let mut fds: Vec<_> =
+        lanes.map(|(s, blocked)| PollFd::from_borrowed_fd(s.as_fd(), flags(blocked))).collect();
+    rustix::event::poll(&mut fds, None)?;
+    Ok(())
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("ceiling: {what}"))
+}
+
+fn refused(error: crate::error::Error) -> io::Error {
+    io::Error::other(error)
+}
+
+#[cfg(all(test, not(pipeline_loom)))]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Reads and writes, parked and spinning, one lane and two: every request is answered, and the bytes
+    /// counted are those of the requests answered.
+    #[test]
+    fn every_request_is_answered() {
+        for (op, wait, lanes) in
+            [(Op::Write, Wait::Park, 1), (Op::Read, Wait::Park, 2), (Op::Write, Wait::Spin, 2)]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let target = std::thread::spawn(move || serve(&listener));
+            let settings = CeilingSettings {
+                op,
+                bytes: 5000,
+                batch: 100,
+                depth: 2,
+                lanes,
+                wait,
+                working_set: 1 << 20,
+                duration: Duration::from_millis(20),
+                sockets: Settings::default(),
+            };
+            let report = initiate(&settings, address).unwrap();
+            assert_eq!(target.join().unwrap().unwrap(), report.bytes);
+            assert_eq!(report.bytes, report.requests * 5000);
+            assert_eq!(report.requests, report.batch_ns.len() as u64 * 100);
+            assert!(report.requests > 0 && report.elapsed >= settings.duration);
+        }
+    }
+}
