@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Receiver;
 use pipeline_graph::{Seat, Waker};
-use pipeline_transports::{NicId, PairId, Post, Reap, Serve, Transport, Wakes};
+use pipeline_transports::{Error, NicId, PairId, Post, Reap, Serve, Transport, Wakes};
 
 use crate::mail::{Half, Mail, PostOffice, SeatId};
 use crate::posted::Posted;
 use crate::spec::Making;
+use crate::world::TransportEntry;
 
 /// A pair: transport, NIC, index.
 pub type Place = (u16, u16, u16);
@@ -117,48 +118,59 @@ impl Seats {
         Joined { place, shared: shared.clone(), mail }
     }
 
-    /// Makes the halves of `place`, once, by whichever of its stages is polled first: by then all of them have
-    /// been built and their bells are known.
-    fn attached<'a>(
-        pairs: &'a mut HashMap<Place, Pair>,
+    /// Makes the halves of every pair: after all stages were built and before any link is dialled. (A pair that was
+    /// forgotten here is made when one of its stages is first polled.)
+    ///
+    /// # Errors
+    /// What the first transport that fails says; the links of that pair could never work.
+    pub fn attach_all(&self, transports: &[TransportEntry]) -> Result<(), Error> {
+        let mut pairs = self.pairs();
+        let places: Vec<Place> = pairs.keys().copied().collect();
+        for place in places {
+            if let Some(pair) = pairs.get_mut(&place) {
+                attach(pair, place, &*transports[usize::from(place.0)].transport)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn attached<T>(
+        &self,
         place: Place,
         transport: &dyn Transport,
-    ) -> Option<&'a mut Pair> {
+        take: impl FnOnce(&mut Pair) -> Option<T>,
+    ) -> Option<T> {
+        let mut pairs = self.pairs();
         let pair = pairs.get_mut(&place)?;
-        if !pair.attached {
-            let shared = pair.shared.clone()?;
-            let bell = |half| {
-                let shared = shared.clone();
-                match shared.bell(half) {
-                    Some(_) => pipeline_transports::Waker::new(move || shared.ring(half)),
-                    None => pipeline_transports::Waker::none(),
-                }
-            };
-            let wakes = Wakes { post: bell(Half::Post), reap: bell(Half::Reap), serve: bell(Half::Serve) };
-            match transport.attach(NicId(place.1), PairId(place.2), wakes) {
-                Ok(halves) => {
-                    pair.post = Some(halves.post);
-                    pair.reap = Some(halves.reap);
-                    pair.serve = halves.serve;
-                }
-                Err(error) => {
-                    tracing::error!(?place, %error, "the transport gives no halves; its links stay shut")
-                }
-            }
-            pair.attached = true;
+        if let Err(error) = attach(pair, place, transport) {
+            tracing::error!(?place, %error, "the transport gives no halves: its links stay shut");
         }
-        Some(pair)
+        take(pair)
     }
 
     pub(crate) fn post(&self, place: Place, transport: &dyn Transport) -> Option<Box<dyn Post>> {
-        Self::attached(&mut self.pairs(), place, transport)?.post.take()
+        self.attached(place, transport, |pair| pair.post.take())
     }
 
     pub(crate) fn reap(&self, place: Place, transport: &dyn Transport) -> Option<Box<dyn Reap>> {
-        Self::attached(&mut self.pairs(), place, transport)?.reap.take()
+        self.attached(place, transport, |pair| pair.reap.take())
     }
 
     pub(crate) fn serve(&self, place: Place, transport: &dyn Transport) -> Option<Box<dyn Serve>> {
-        Self::attached(&mut self.pairs(), place, transport)?.serve.take()
+        self.attached(place, transport, |pair| pair.serve.take())
     }
+}
+
+/// Asks the transport for the halves of a pair, once.
+fn attach(pair: &mut Pair, place: Place, transport: &dyn Transport) -> Result<(), Error> {
+    let Some(shared) = pair.shared.clone().filter(|_| !pair.attached) else { return Ok(()) };
+    pair.attached = true;
+    let bell = |half| match shared.bell(half) {
+        Some(bell) => pipeline_transports::Waker::new(move || bell.wake()),
+        None => pipeline_transports::Waker::none(),
+    };
+    let wakes = Wakes { post: bell(Half::Post), reap: bell(Half::Reap), serve: bell(Half::Serve) };
+    let halves = transport.attach(NicId(place.1), PairId(place.2), wakes)?;
+    (pair.post, pair.reap, pair.serve) = (Some(halves.post), Some(halves.reap), halves.serve);
+    Ok(())
 }

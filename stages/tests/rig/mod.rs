@@ -1,0 +1,274 @@
+//! A node in miniature for tests of whole pipelines: a real file, a real graph, and links dialled by hand.
+//! Deliberately without control: peers, views and links are what a test says.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker as TaskWaker};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+use pipeline_configs::{Config, load_str};
+use pipeline_graph::Engine;
+use pipeline_stages::faults::Verdicts;
+use pipeline_stages::files::Desk;
+use pipeline_stages::ledger::{Ledger, Sizes, Usage};
+use pipeline_stages::mail::{Event, Half, Mail, PostOffice};
+use pipeline_stages::peer::{LinkLife, LinkRef, PeerId, PeerState, PeerView, RegionView, SegmentView};
+use pipeline_stages::peers::Peers;
+use pipeline_stages::seats::Seats;
+use pipeline_stages::segments::SegmentTable;
+use pipeline_stages::world::TransportEntry;
+use pipeline_stages::{Client, Key, Remote, World, catalog};
+use pipeline_transports::control::Control;
+use pipeline_transports::transport::BoxFuture;
+use pipeline_transports::{
+    Access, Error, LinkId, Memory, Nanos, NicId, PairId, Path, RegionId, Regions, Transport, clock, transport,
+};
+
+/// Numbers that no two rigs of a process share.
+static NUMBERS: AtomicU64 = AtomicU64::new(0x5eed_0001);
+
+pub fn number() -> u64 {
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A target: memory that transports of this process can reach.
+pub struct Target {
+    pub regions: Arc<Regions>,
+    pub incarnation: u64,
+    pub transports: Vec<Arc<dyn Transport>>,
+    pub view: PeerView,
+}
+
+/// How regions of a segment are laid out: lengths, and what peers may do.
+pub fn target(config: &Config, lens: &[u64], access: Access) -> Target {
+    let (regions, incarnation) = (Arc::new(Regions::new(64)), number());
+    let transports: Vec<Arc<dyn Transport>> =
+        config.transports.iter().map(|t| catalog::transport(t, incarnation, &regions).unwrap()).collect();
+    let (mut start, mut views) = (0, Vec::new());
+    for &len in lens {
+        let id = regions.add(Memory::allocate(len).unwrap(), access).unwrap();
+        views.push(RegionView { id, start, len, access, key: 0 });
+        start += len;
+    }
+    let segment = SegmentView { name: "kv".into(), kind: "dram".into(), len: start, regions: views };
+    let view = PeerView {
+        name: "target".into(),
+        incarnation,
+        offers: transports.iter().map(|t| t.offer()).collect(),
+        segments: vec![Arc::new(segment)],
+    };
+    Target { regions, incarnation, transports, view }
+}
+
+/// The whole node.
+pub struct Rig {
+    pub config: Arc<Config>,
+    pub world: Arc<World>,
+    pub engine: Option<Engine<Key>>,
+    pub client: Client,
+    pub events: Receiver<Event>,
+}
+
+pub const INLINE: &str = r#"
+[pools]
+one = { threads = 1, wait = { spin = "10us", yield = "50us", park = "1s" } }
+[stages]
+admit  = { type = "admit", pool = "one" }
+split  = { type = "request_split", pool = "one", slice = "SLICE" }
+route  = { type = "protocol_route", pool = "one" }
+select = { type = "nic_select", pool = "one" }
+post   = { type = "wr_post", pool = "one" }
+reap   = { type = "cq_reap", pool = "one" }
+retry  = { type = "retry", pool = "one", attempts = 5, backoff = "1ms" }
+notify = { type = "completion_notify" }
+[edges]
+"submit -> admit" = { queue = 64, dispatch = "any" }
+"admit -> split -> route -> select -> post" = "inline"
+"reap -> notify"  = "inline"
+"*.retry -> retry" = "inline"
+"retry -> select" = "return"
+"*.failed -> notify" = "inline"
+"#;
+
+pub const QUEUES: &str = r#"
+[pools]
+front = { threads = 2, wait = { spin = "0us", yield = "20us", park = "1s" } }
+cut   = { threads = 1, wait = { spin = "0us", yield = "20us", park = "1s" } }
+pick  = { threads = 1, wait = { spin = "0us", yield = "20us", park = "1s" } }
+nic   = { per = "nic", threads = 2, wait = { spin = "0us", yield = "20us", park = "1s" } }
+back  = { per = "nic", threads = 2, wait = { spin = "0us", yield = "20us", park = "1s" } }
+[stages]
+admit  = { type = "admit", pool = "front", spread = 8 }
+split  = { type = "request_split", pool = "cut", slice = "SLICE" }
+route  = { type = "protocol_route", pool = "pick" }
+select = { type = "nic_select", pool = "pick" }
+post   = { type = "wr_post", pool = "nic" }
+reap   = { type = "cq_reap", pool = "back" }
+retry  = { type = "retry", pool = "back", attempts = 5, backoff = "1ms" }
+notify = { type = "completion_notify" }
+[edges]
+"submit -> admit" = { queue = 64, dispatch = "hash" }
+"admit -> split"  = { queue = 16, dispatch = "any" }
+"split -> route"  = { queue = 8, dispatch = "any" }
+"route -> select" = "inline"
+"select -> post"  = { queue = 4, dispatch = "owner" }
+"reap -> notify"  = "inline"
+"reap.retry -> retry" = "inline"
+"post.retry -> retry" = { queue = 4, dispatch = "any" }
+"retry -> select" = "return"
+"*.failed -> notify" = "inline"
+"#;
+
+/// A file of one transport, a model, limits and a slice size.
+pub fn file(transport: &str, model: &str, limits: &str, slice: &str) -> Arc<Config> {
+    let text = format!(
+        "version = 1\n[node]\nname = \"n\"\n[limits]\n{limits}\n[transports.mem]\n{transport}\n{}",
+        model.replace("SLICE", slice)
+    );
+    match load_str("rig.toml", &text, &catalog::catalog(), &pipeline_configs::Options::default()) {
+        Ok(loaded) => Arc::new(loaded.config),
+        Err(findings) => panic!("{findings}\n{text}"),
+    }
+}
+
+impl Rig {
+    pub fn start(config: &Arc<Config>) -> Self {
+        let (regions, incarnation) = (Arc::new(Regions::new(64)), number());
+        let (events, received) = bounded(1024);
+        let entry = |t: &pipeline_configs::TransportConfig| TransportEntry {
+            name: t.name.clone(),
+            kind: t.kind.clone(),
+            transport: catalog::transport(t, incarnation, &regions).unwrap(),
+        };
+        let world = Arc::new(World {
+            name: config.node.name.clone(),
+            incarnation,
+            transports: config.transports.iter().map(entry).collect(),
+            ledger: Arc::new(Ledger::new(Sizes::of(&config.limits), regions.clone())),
+            regions,
+            segments: SegmentTable::new(8),
+            files: Desk::new(1),
+            peers: Peers::new(config.limits.peers as usize),
+            mail: PostOffice::default(),
+            seats: Seats::default(),
+            events,
+            control: OnceLock::new(),
+        });
+        let specs = catalog::specs(config, &world).unwrap();
+        let faults = Arc::new(Verdicts(world.clone()));
+        let engine = Engine::start(&config.blueprint, specs, faults).unwrap();
+        world.seats.attach_all(&world.transports).unwrap();
+        let client = Client::new(world.clone(), Arc::new(engine.inlet()), config.limits.deadline);
+        Self { config: config.clone(), world, engine: Some(engine), client, events: received }
+    }
+
+    /// Knows a peer, without any link.
+    pub fn meet(&self, label: &str, target: &Target) -> PeerId {
+        let id = self.world.peers.intern(label).unwrap();
+        let peer = self.world.peers.get(id).unwrap();
+        peer.view.store(Arc::new(target.view.clone()));
+        peer.set_state(PeerState::Up);
+        self.world.peers.changed();
+        id
+    }
+
+    /// Dials one link a pair to a peer that it has met.
+    pub fn link(&self, id: PeerId, target: &Target) -> Vec<LinkId> {
+        let mut links = Vec::new();
+        for (at, entry) in self.world.transports.iter().enumerate() {
+            for pair in 0..self.world.mail.pairs(Half::Post, at as u16, 0) {
+                links.push(self.dial(id, target, at as u16, pair, entry));
+            }
+        }
+        let peer = self.world.peers.get(id).unwrap();
+        let ids = links.iter().map(|l: &LinkRef| l.id).collect();
+        peer.links.store(Arc::new(links));
+        peer.set_state(PeerState::Up);
+        self.world.peers.changed();
+        ids
+    }
+
+    fn dial(
+        &self,
+        id: PeerId,
+        target: &Target,
+        transport: u16,
+        pair: u16,
+        entry: &TransportEntry,
+    ) -> LinkRef {
+        let path = Path {
+            link: LinkId(number()),
+            nic: NicId(0),
+            pair: PairId(pair),
+            lane: 0,
+            peer: "target".into(),
+            address: ([127, 0, 0, 1], 1).into(),
+            session: transport::SessionId([0; 16]),
+        };
+        let offer = &target.view.offers[usize::from(transport)];
+        let by = clock::now() + 1_000_000_000;
+        let link = now(entry.transport.dial(&path, offer, &mut NoControl, by)).unwrap();
+        let life = Arc::new(LinkLife::default());
+        for (half, end) in [(Half::Post, link.post), (Half::Reap, link.reap)] {
+            let mail = Mail::Adopt { end: end.unwrap(), life: life.clone() };
+            assert!(self.world.mail.post((half, transport, 0, pair), mail).is_ok());
+        }
+        let worker = self.world.mail.worker((Half::Post, transport, 0, pair)).unwrap();
+        let (nic, pair) = (path.nic, path.pair);
+        let _ = id;
+        LinkRef { id: path.link, transport, nic, pair, post_worker: worker, life }
+    }
+
+    /// A local region of `len` bytes, counted up from `seed`.
+    pub fn memory(&self, len: u64, seed: u8) -> RegionId {
+        let mut memory = Memory::allocate(len).unwrap();
+        memory.write(0, &pattern(len, seed)).unwrap();
+        self.world.regions.add(memory, Access::Local).unwrap()
+    }
+
+    pub fn remote(&self, peer: PeerId, target: &Target, offset: u64) -> Remote {
+        Remote { peer, incarnation: target.incarnation, segment: 0, offset }
+    }
+
+    /// Waits until slots, windows and batches are all back; fails after ten seconds.
+    pub fn all_back(&self) {
+        let by = Instant::now() + Duration::from_secs(10);
+        loop {
+            let usage = self.world.ledger.usage();
+            if (Usage { stale: 0, ..usage }) == Usage::default() {
+                return;
+            }
+            assert!(Instant::now() < by, "not all came back: {usage:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+pub fn pattern(len: u64, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8).wrapping_add(seed)).collect()
+}
+
+/// What a region holds.
+pub fn bytes(regions: &Regions, id: RegionId, offset: u64, len: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len as usize];
+    regions.read_shared(id, offset, &mut bytes).unwrap();
+    bytes
+}
+
+struct NoControl;
+
+impl Control for NoControl {
+    fn exchange<'a>(&'a mut self, _: &'a [u8], _: Nanos) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
+        unimplemented!("transports within a process ask for nothing")
+    }
+}
+
+/// The value of a future that waits for nothing.
+fn now<T>(mut future: BoxFuture<'_, T>) -> T {
+    match future.as_mut().poll(&mut Context::from_waker(TaskWaker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a dial within a process does not wait"),
+    }
+}
