@@ -81,6 +81,11 @@ impl Answers {
         self.queue.is_empty() && self.vector.is_empty()
     }
 
+    /// Whether a frame has been begun and not ended.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.vector.is_empty()
+    }
+
     /// Whether the socket took no more at the last try, and has not said since that it does.
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked

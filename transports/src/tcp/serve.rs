@@ -187,7 +187,14 @@ impl ServeLane {
 
     /// Whether a turn would get anywhere without waiting for the socket.
     fn has_news(&self) -> bool {
-        !self.answers.is_blocked() && (self.readable || !self.hungry || !self.answers.is_empty())
+        !self.answers.is_blocked() && (self.readable || !self.hungry || self.has_to_answer())
+    }
+
+    /// Whether answers shall go out now. Within a frame they gather: the rest of its payload is on its way,
+    /// and small answers would make the dialler's next frames small.
+    fn has_to_answer(&self) -> bool {
+        let whole = self.next == self.count && !self.answers.is_empty();
+        whole || self.answers.is_sending() || self.answers.is_due()
     }
 
     /// Reads, moves and answers until the socket is empty, answers are blocked, or the budget is spent.
@@ -195,8 +202,8 @@ impl ServeLane {
         loop {
             self.hungry = self.digest(turn)?;
             let more_to_read = self.hungry && self.readable && turn.left > 0 && turn.bytes < TURN_BYTES;
-            // While more comes in, answers gather; they go out in full frames, and before a pause.
-            if !more_to_read || self.answers.is_due() {
+            // While more comes in, answers gather.
+            if self.answers.is_due() || (!more_to_read && (self.has_to_answer() || !self.hungry)) {
                 if !self.answers.send(self.end.stream.as_fd(), &mut turn.bytes) {
                     self.closed = true;
                     return Ok(());

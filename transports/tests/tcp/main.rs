@@ -1,4 +1,6 @@
 //! The TCP transport against a well-behaved other side, a hostile one, and one that has gone.
 
+mod gone;
+mod hostile;
 mod rig;
 mod transfer;
