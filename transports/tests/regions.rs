@@ -7,6 +7,7 @@ use std::time::Instant;
 use pipeline_transports::memory::{Access, Memory, Region, RegionId, Regions};
 use pipeline_transports::wr::{Op, Refusal};
 use pipeline_transports::{Error, memory};
+use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
@@ -310,4 +311,40 @@ fn add_remove_open_race() {
         }
     });
     assert!(regions.is_empty());
+}
+
+proptest! {
+    /// Whatever is added and removed in whatever order, the table agrees with a plain list about overlaps,
+    /// names and counts.
+    #[test]
+    fn agrees_with_a_plain_list(steps in prop::collection::vec((any::<bool>(), 1..64u64, 1..16u64), 1..80)) {
+        let regions = table(12);
+        let mut live: Vec<(RegionId, u64, u64)> = Vec::new();
+        for (add, at_page, pages) in steps {
+            if add {
+                let (base, end) = (at_page << 12, (at_page + pages) << 12);
+                let hit = |id: RegionId| live.iter().any(|(i, b, e)| *i == id && *b < end && base < *e);
+                let free = !live.iter().any(|(_, b, e)| *b < end && base < *e);
+                match regions.add(at(base, end - base), Access::Read) {
+                    Ok(id) => {
+                        prop_assert!(free && live.len() < 12);
+                        prop_assert!(!live.iter().any(|(i, ..)| *i == id));
+                        live.push((id, base, end));
+                    }
+                    Err(Error::Overlap(id)) => prop_assert!(hit(id), "{id:?} does not overlap"),
+                    Err(Error::Limit { .. }) => prop_assert!(free && live.len() == 12),
+                    Err(other) => prop_assert!(false, "{other}"),
+                }
+            } else if !live.is_empty() {
+                let (id, base, end) = live.swap_remove(at_page as usize % live.len());
+                let memory = regions.remove(id).unwrap();
+                prop_assert_eq!((memory.ptr() as u64, memory.len()), (base, end - base));
+                prop_assert!(matches!(regions.remove(id), Err(Error::NotRegistered(_))));
+            }
+            prop_assert_eq!(regions.len(), live.len());
+            for (id, base, end) in &live {
+                prop_assert_eq!(regions.facts(*id).unwrap().len, end - base);
+            }
+        }
+    }
 }

@@ -7,13 +7,13 @@ use crate::link::LinkId;
 use crate::memory::Access;
 use crate::wr::{Op, Outcome, Refusal, WorkRequest};
 
-const BLOCK: u64 = 64 << 10;
+const BLOCK: u64 = 32 << 10;
 const COUNT: u64 = 64;
 
 /// Aborted at any moment, every request of a link completes once: done, not begun or begun; then the link is
 /// reported closed, once, and has no room.
 pub fn abort_completes_all_then_closes_once<F: Fixture>() {
-    for steps in [0, 1, 2, 4, 8, 16, 64] {
+    for steps in [0, 1, 2, 6, 16, 64] {
         let (mut rig, link, local, mut remote) = rig::<F>();
         let work = blocks(&mut rig, &local, &remote, COUNT);
         rig.post(link, &work);
@@ -122,7 +122,7 @@ pub fn post_after_death<F: Fixture>() {
 pub fn region_in_use_is_busy<F: Fixture>() {
     let mut rig = Rig::<F>::new();
     let link = rig.fixture.connect();
-    let len = 20 << 20;
+    let len = 12 << 20;
     let (local, mut remote) = (rig.local(len, 1), rig.remote(len, 2, Access::ReadWrite));
     let work = rig.request(Op::Write, local.at(0), remote.at(0), len);
     rig.post(link, &[work]);

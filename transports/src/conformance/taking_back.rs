@@ -73,7 +73,7 @@ pub fn cancel_knows_only_its_own<F: Fixture>() {
 pub fn discarded_read_leaves_the_buffer<F: Fixture>() {
     let mut rig = Rig::<F>::new();
     let link = rig.fixture.connect();
-    let len = 20 << 20;
+    let len = 12 << 20;
     let remote = rig.remote(len, 2, Access::Read);
     let mut discards = 0;
     // Taken back after ever more steps: before it begins, in the middle, when it has ended.
