@@ -87,24 +87,36 @@ impl<T: Item> Outlet<T> {
     /// Gives the item back when there is no room.
     #[inline]
     pub fn push(&mut self, port: PortId, item: T) -> Result<(), T> {
-        let at = usize::from(port.0);
+        // Short enough to become part of the stage's own loop; everything else is a call.
+        match self.ports.get_mut(usize::from(port.0)) {
+            Some(PortOut { wire: Wire::Inline, staged, .. }) => {
+                staged[0].push(item)?;
+                self.pushes = self.pushes.wrapping_add(1);
+                Ok(())
+            }
+            _ => self.push_away(usize::from(port.0), item),
+        }
+    }
+
+    /// To a ring, or to where no wire is.
+    #[inline(never)]
+    fn push_away(&mut self, at: usize, item: T) -> Result<(), T> {
         let now = self.now;
         let Some(p) = self.ports.get_mut(at) else { return self.stray(at, item) };
-        let pushed = match p.wire {
-            Wire::Inline => p.staged[0].push(item),
-            Wire::Open => return self.stray(at, item),
-            _ => {
-                let before = p.waiting;
-                let staged = p.stage(item, now);
-                self.waiting = self.waiting + p.waiting - before;
-                match staged {
-                    Err(item) if p.when_full == WhenFull::Reject => return self.reject(at, item),
-                    other => other,
-                }
+        if matches!(p.wire, Wire::Open) {
+            return self.stray(at, item);
+        }
+        let before = p.waiting;
+        let staged = p.stage(item, now);
+        self.waiting = self.waiting + p.waiting - before;
+        match staged {
+            Err(item) if p.when_full == WhenFull::Reject => self.reject(at, item),
+            Err(item) => Err(item),
+            Ok(()) => {
+                self.pushes = self.pushes.wrapping_add(1);
+                Ok(())
             }
-        };
-        self.pushes = self.pushes.wrapping_add(u32::from(pushed.is_ok()));
-        pushed
+        }
     }
 
     /// An outlet of `ports` ports without an engine, for the unit tests of stages: each port takes up to
