@@ -1,5 +1,7 @@
 //! The TCP transport against a well-behaved other side, a hostile one, and one that has gone.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod gone;
 mod hostile;
 mod rig;

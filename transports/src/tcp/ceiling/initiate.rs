@@ -1,7 +1,7 @@
 //! The initiator's side of the bare loop.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -23,7 +23,12 @@ pub fn initiate(settings: &CeilingSettings, target: SocketAddr) -> io::Result<Ce
     touch(&mut memory)?;
     let lanes: io::Result<Vec<_>> =
         (0..settings.lanes.max(1)).map(|_| Lane::connect(settings, target, memory.len())).collect();
-    Run { settings, memory, lanes: lanes?, batches: VecDeque::new(), next_batch: 0, offset: 0 }.run()
+    let mut lanes = lanes?;
+    for lane in &mut lanes {
+        lane.stream.read_exact(&mut [0])?;
+        lane.stream.set_nonblocking(true)?;
+    }
+    Run { settings, memory, lanes, batches: VecDeque::new(), next_batch: 0, offset: 0 }.run()
 }
 
 /// Maps every page now, so that the run does not.
@@ -147,7 +152,6 @@ impl Lane {
         hello[16..].copy_from_slice(&working_set.to_le_bytes());
         stream.write_all(&hello)?;
         stream.write_all(name.as_bytes())?;
-        stream.set_nonblocking(true)?;
         let window = (settings.batch.max(1) * settings.depth.max(1)) as usize;
         Ok(Self {
             stream,

@@ -1,6 +1,6 @@
 //! The target's side of the bare loop.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
@@ -28,6 +28,10 @@ pub fn serve(listener: &TcpListener) -> io::Result<u64> {
     let mut all = vec![Lane::new(first)?];
     for _ in 1..lanes {
         all.push(Lane::new(accept(listener)?.0)?);
+    }
+    for lane in &mut all {
+        // Ready, with every page mapped: now the initiator's clock may start.
+        lane.stream.write_all(&[1])?;
     }
     let (mut bytes, mut idle) = (0, 0);
     while !all.is_empty() {
