@@ -21,9 +21,10 @@ use super::shared::{Shared, lock};
 /// A handshake is never cut short before this, however many wait: on a busy machine honest ones are slow.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Binds. An explicit port takes `SO_REUSEADDR`, so that a node may restart while old connections are in
-/// TIME-WAIT; an automatic one does not, because with it the kernel may give one port to two nodes.
-/// `SO_REUSEPORT` is never set: two nodes would share a port silently.
+/// Binds, so that a node may restart on its port while old connections are in TIME-WAIT: for that both the
+/// old sockets and the new one need `SO_REUSEADDR`. An automatic port takes it after the bind only, because
+/// with it the kernel may give one port to two nodes. `SO_REUSEPORT` is never set: two nodes would share a
+/// port silently.
 pub(super) async fn bind(listen: &str) -> Result<TcpListener, Error> {
     let address = Address::parse_listen(listen)?;
     let error = |e: std::io::Error| Error::Bind { address: listen.to_owned(), reason: explain(&e) };
@@ -41,6 +42,8 @@ fn bind_at(at: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(at.port() != 0)?;
     socket.bind(at)?;
+    // Connections inherit it from the listener.
+    socket.set_reuseaddr(true)?;
     socket.listen(1024)
 }
 
