@@ -1,5 +1,7 @@
 //! The control pool of whole nodes, two and more in one process, over real sockets.
 
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test may panic")]
+
 mod files;
 mod hostile;
 mod places;
