@@ -1,6 +1,6 @@
 //! How fast lanes are without a pipeline: the halves stepped in two threads, against the bare loop.
 //!
-//! `cargo run --release --example tcp_lane -- [write|read] BYTES BATCH DEPTH LANES [CONGESTION] [spin]`
+//! `cargo run --release --example tcp_lane -- [write|read] BYTES BATCH DEPTH LANES CONGESTION [spin] [only]`
 
 #![allow(clippy::unwrap_used, reason = "a measurement: what fails shall end it")]
 
@@ -73,6 +73,10 @@ fn main() {
             duration: Duration::from_secs(1),
             sockets: sockets.clone(),
         };
+        if args.iter().any(|a| a == "only") {
+            lane_run(op, bytes, batch * depth, lanes, working_set, &sockets, spin);
+            continue;
+        }
         let cpu = cpu_s();
         let report = ceiling::initiate(&settings, address).unwrap();
         target.join().unwrap();

@@ -161,7 +161,7 @@ impl Post for TcpPost {
 
     fn arm(&mut self, on: &mut dyn Arming) {
         self.bury();
-        if self.unfinished || self.lanes.iter().any(PostLane::has_found_room) {
+        if self.unfinished {
             on.busy();
         }
         if self.blocked > 0 {
@@ -203,12 +203,10 @@ impl PostLane {
         if lane.life.is_dead() {
             return 0;
         }
-        self.free.len() + lane.slots.freed(self.free.is_empty())
-    }
-
-    /// Whether room came after the last `room` that found none.
-    fn has_found_room(&self) -> bool {
-        self.free.is_empty() && self.end.0.slots.freed(false) > 0
+        match self.free.len() {
+            0 => lane.slots.freed_or_starve(),
+            own => own + lane.slots.freed(),
+        }
     }
 
     fn has_work(&self) -> bool {
@@ -218,7 +216,7 @@ impl PostLane {
     fn take(&mut self, regions: &Regions, work: &[WorkRequest]) -> usize {
         let lane = &self.end.0;
         for (i, w) in work.iter().enumerate() {
-            let Some(slot) = self.free.pop().or_else(|| lane.slots.take_freed()) else { return i };
+            let Some(slot) = self.free.pop().or_else(|| lane.slots.take_freed_or_starve()) else { return i };
             // A pinned region within bounds, by the poster's contract; what is not fails this one alone.
             let span = regions.local(w.local.region, w.local.offset, w.len).ok();
             let at = span.filter(|_| w.len > 0 && w.len <= lane.agreed.max_bytes).map(|s| s.ptr);

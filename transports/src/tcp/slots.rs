@@ -120,20 +120,25 @@ impl Slots {
 
     // What the poster may call.
 
-    /// A slot that the reaper has freed.
-    pub(super) fn take_freed(&self) -> Option<u32> {
-        self.freed.pop()
+    /// A slot that the reaper has freed. If there is none, the reaper is told to say when there is.
+    pub(super) fn take_freed_or_starve(&self) -> Option<u32> {
+        self.freed.pop().or_else(|| if self.freed_or_starve() > 0 { self.freed.pop() } else { None })
     }
 
-    /// How many freed slots wait. If `starving` and there are none, the reaper is told to say when there are.
-    pub(super) fn freed(&self, starving: bool) -> usize {
+    /// How many freed slots wait. If there are none, the reaper is told to say when there are.
+    pub(super) fn freed_or_starve(&self) -> usize {
         let freed = self.freed.len();
-        if freed > 0 || !starving {
+        if freed > 0 {
             return freed;
         }
         self.starved.store(true, Ordering::Relaxed);
         // Either we see the reaper's push below, or it sees our flag (the fence in `room_wanted`).
         fence(Ordering::SeqCst);
+        self.freed.len()
+    }
+
+    /// How many freed slots wait, for a poster that has others.
+    pub(super) fn freed(&self) -> usize {
         self.freed.len()
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod conformance;
 mod gone;
 mod hostile;
 mod rig;

@@ -106,23 +106,24 @@ pub fn soon() -> Nanos {
 /// An initiator and a target with `lanes` lanes between them, links 1, 2, …
 pub fn connected(settings: &Settings, lanes: u64) -> (Side, Side) {
     let (mut a, mut b) = (Side::new(settings), Side::new(settings));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let runtime = runtime();
     for lane in 1..=lanes {
-        runtime.block_on(async {
-            let accepted = async {
-                let stream = tokio::task::spawn_blocking({
-                    let listener = listener.try_clone().unwrap();
-                    move || listener.accept().unwrap().0
-                });
-                b.accept(stream.await.unwrap(), LinkId(lane)).await.unwrap();
-            };
-            let (dialled, ()) = tokio::join!(a.dial(address, LinkId(lane)), accepted);
-            dialled.unwrap();
-        });
+        connect(&mut a, &mut b, LinkId(lane));
     }
     (a, b)
+}
+
+/// One more lane between two sides.
+pub fn connect(a: &mut Side, b: &mut Side, link: LinkId) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    runtime().block_on(async {
+        let accepted = async {
+            let stream = tokio::task::spawn_blocking(move || listener.accept().unwrap().0);
+            b.accept(stream.await.unwrap(), link).await.unwrap();
+        };
+        let (dialled, ()) = tokio::join!(a.dial(address, link), accepted);
+        dialled.unwrap();
+    });
 }
 
 /// An initiator with one lane (link 1) to a hand-made target: the raw socket, after the hello.
