@@ -75,7 +75,7 @@ fn code(rule: Rule) -> Code {
         Rule::DeadEnd => codes::DEAD_END,
         Rule::Deadlock => codes::CYCLE,
         Rule::ReturnForward | Rule::ReturnUnbounded | Rule::LoopExpands => codes::RETURN_RULE,
-        _ => codes::GRAPH_RULE,
+        Rule::NoGiver | Rule::SourceUnpolled => codes::GRAPH_RULE,
     }
 }
 

@@ -30,6 +30,18 @@ pub struct Options {
     pub cpus: Vec<usize>,
 }
 
+impl Options {
+    /// With the environment and the CPUs of this process, and these `--set` arguments. Variables that are not
+    /// UTF-8 are left out.
+    pub fn of_process(set: Vec<String>) -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let cpus = pipeline_graph::cpus::Cpus::of_process().allowed.clone();
+        Self { set, env: std::env::vars_os().filter_map(text).collect(), cpus }
+    }
+}
+
 /// A file that can be run.
 #[derive(Clone, Debug)]
 pub struct Loaded {

@@ -70,6 +70,7 @@ pub fn read(entry: Option<&Entry>, known: Known<'_>, scope: &mut Scope<'_>) -> V
         known,
         stages: known.stages,
         layer: Layer::Preset,
+        removals: Vec::new(),
         wires: BTreeMap::new(),
         sources: scope.sources,
         report: scope.report,
@@ -81,27 +82,58 @@ pub fn read(entry: Option<&Entry>, known: Known<'_>, scope: &mut Scope<'_>) -> V
     wiring.finish()
 }
 
+/// One `= false` of a layer.
+struct Removal {
+    ports: Vec<PortKey>,
+    to: usize,
+    at: Span,
+    used: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Remove,
+    Every,
+    Exact,
+}
+
+impl Pass {
+    fn of(written: &Written, hop: &Hop) -> Self {
+        match (written.setting, &hop.from) {
+            (Setting::Remove, _) => Pass::Remove,
+            (_, From::Every(_)) => Pass::Every,
+            _ => Pass::Exact,
+        }
+    }
+}
+
 struct Wiring<'a> {
     known: Known<'a>,
     stages: &'a [StageDecl],
     layer: Layer,
+    removals: Vec<Removal>,
     sources: &'a Sources,
     wires: BTreeMap<PortKey, Wire>,
     report: &'a mut Report,
 }
 
 impl Wiring<'_> {
-    /// Wildcards first: within a layer exact edges then replace them without being called duplicates.
+    /// What a layer removes comes first, so that it does not matter where in the file it stands; then wildcards,
+    /// so that exact edges of the layer replace them without being called duplicates.
     fn layer(&mut self, layer: Layer, written: &[&Written]) {
         self.layer = layer;
-        for wild in [true, false] {
+        self.removals.clear();
+        for pass in [Pass::Remove, Pass::Every, Pass::Exact] {
             for one in written {
-                for hop in &one.hops {
-                    if matches!(hop.from, From::Every(_)) == wild {
-                        self.hop(layer, one, hop);
-                    }
+                for hop in one.hops.iter().filter(|hop| Pass::of(one, hop) == pass) {
+                    self.hop(layer, one, hop);
                 }
             }
+        }
+        for removal in self.removals.iter().filter(|r| !r.used) {
+            let message = "this removes an edge that the preset does not have";
+            let finding = Finding::error(codes::REMOVES_NOTHING, removal.at, message);
+            self.report.push(finding.help("take the line out"));
         }
     }
 
@@ -125,7 +157,7 @@ impl Wiring<'_> {
             self.report.push(finding.help(suggest::help(&port.text, "ports", names)));
         }
         if wire.setting == Setting::Remove {
-            return self.remove(&ports, wire);
+            return self.remove(ports, wire);
         }
         let mut told = BTreeSet::new();
         for key in ports {
@@ -133,22 +165,27 @@ impl Wiring<'_> {
         }
     }
 
-    fn remove(&mut self, ports: &[PortKey], wire: Wire) {
-        let mut removed = false;
-        for key in ports {
-            if self.wires.get(key).is_some_and(|w| w.to == wire.to && w.layer < wire.layer) {
+    fn remove(&mut self, ports: Vec<PortKey>, wire: Wire) {
+        let before = self.wires.len();
+        for key in &ports {
+            if self.wires.get(key).is_some_and(|w| w.to == wire.to) {
                 self.wires.remove(key);
-                removed = true;
             }
         }
-        if !removed {
-            let message = "this removes an edge that the preset does not have";
-            let finding = Finding::error(codes::REMOVES_NOTHING, wire.place.hop, message);
-            self.report.push(finding.help("take the line out"));
-        }
+        let used = self.wires.len() < before;
+        self.removals.push(Removal { ports, to: wire.to, at: wire.place.hop, used });
+    }
+
+    /// Whether this layer takes away what a wildcard of the same layer would wire.
+    fn is_removed(&mut self, key: PortKey, to: usize) -> bool {
+        let found = self.removals.iter_mut().find(|r| r.to == to && r.ports.contains(&key));
+        found.map(|removal| removal.used = true).is_some()
     }
 
     fn claim(&mut self, key: PortKey, wire: Wire, told: &mut BTreeSet<Span>) {
+        if !wire.exact && self.is_removed(key, wire.to) {
+            return;
+        }
         let Some(below) = self.wires.get(&key).copied() else {
             self.wires.insert(key, wire);
             return;

@@ -73,6 +73,29 @@ fn overrides_of_edges() {
     assert_eq!(mode("post.failed -> notify"), None);
 }
 
+/// An edge of the preset can be taken away and its port wired anew, in any order; a wildcard of the same file
+/// does not bring back what the file takes away.
+#[test]
+fn removed_edges() {
+    let lines = [
+        "\"split -> route\" = \"inline\"\n",
+        "\"split->route->select\" = false\n",
+        "\"route -> select\" = \"inline\"\n",
+    ];
+    for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0]] {
+        let text: String = order.iter().map(|i| lines[*i]).collect();
+        let loaded = good(&format!("version = 1\nuse = \"tcp\"\n[edges]\n{text}"));
+        let found = edges(&loaded);
+        assert!(found.iter().any(|(name, _)| name == "split.out -> route"), "{found:?}");
+    }
+    let loaded = good(
+        "version = 1\nuse = \"tcp\"\n[edges]\n\"reap.retry -> retry\" = false\n\"*.retry -> retry\" = \"inline\"\n",
+    );
+    let found = edges(&loaded);
+    assert!(found.iter().all(|(name, _)| name != "reap.retry -> retry"), "{found:?}");
+    assert!(found.iter().any(|(name, _)| name == "post.retry -> retry"), "{found:?}");
+}
+
 /// Every shipped file loads without a finding.
 #[test]
 fn shipped_files() {
