@@ -100,11 +100,11 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     Ok(Loaded { config, warnings: findings, places })
 }
 
-/// Preset, file and overrides as one tree; `None` when one of the texts is not TOML: what could be read of it
-/// would only bring findings that are not so.
+/// Preset, file and overrides as one tree; `None` when one of the texts is not TOML (what could be read of it
+/// would only bring findings that are not so) or of absurd size.
 fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut Report) -> Option<Merged> {
     let mut file = document::parse(sources, id, report);
-    if is_broken(report) {
+    if is_broken(report) || !lower::sane(&file, report) {
         return None;
     }
     interpolate::table(&mut file, &options.env, sources, report);
@@ -112,7 +112,7 @@ fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut R
     let mut merged = Merged { file: id, ..Merged::default() };
     if let Some(preset) = preset::source_of(&file, sources, report) {
         let mut root = document::parse(sources, preset, report);
-        if is_broken(report) {
+        if is_broken(report) || !lower::sane(&root, report) {
             return None;
         }
         interpolate::table(&mut root, &options.env, sources, report);
@@ -136,7 +136,7 @@ fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut R
             preset::merge(&mut merged, table, report);
         }
     }
-    Some(merged)
+    lower::sane(&merged.root, report).then_some(merged)
 }
 
 fn is_broken(report: &Report) -> bool {

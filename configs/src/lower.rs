@@ -33,6 +33,31 @@ const TOP: &[&str] = &[
     "log",
 ];
 
+/// Entries that a table may have: what a machine can run, and what rules that compare them all can judge at once.
+const MOST: &[(&str, usize)] = &[
+    ("pools", 256),
+    ("transports", 64),
+    ("stages", 1024),
+    ("edges", 4096),
+    ("peers", 16_384),
+    ("segments", 4096),
+];
+
+/// Refuses tables of absurd size; whether all are of sane size.
+pub fn sane(root: &Table, report: &mut Report) -> bool {
+    let before = report.findings.len();
+    for (name, most) in MOST {
+        let Some(entry) = root.get(name) else { continue };
+        let count = entry.node.as_table().map_or(0, |table| table.entries.len());
+        if count > *most {
+            let message = format!("[{name}] has {count} entries");
+            let finding = Finding::error(codes::RANGE, entry.key_span, message);
+            report.push(finding.help(format!("permitted: at most {most}")));
+        }
+    }
+    report.findings.len() == before
+}
+
 /// Where the things of a [`Blueprint`] stand, index by index.
 #[derive(Clone, Debug, Default)]
 pub struct Places {

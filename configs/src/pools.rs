@@ -1,6 +1,5 @@
 //! `[pools.NAME]`: threads, what they are pinned to, and how they wait.
 
-use pipeline_graph::blueprint::Wait;
 use pipeline_graph::{PoolDecl, PoolKind};
 
 use crate::body::{self, Form};
@@ -117,9 +116,4 @@ fn one(entry: &Entry, groups: &[String], allowed: &[usize], scope: &mut Scope<'_
     let groups = if said("per") == Some("nic") { groups.to_vec() } else { Vec::new() };
     let decl = PoolDecl { name: entry.key.clone(), kind: PoolKind::Resident, threads, groups, wait, cpus };
     ReadPool { decl, name_span: entry.key_span, cores_span }
-}
-
-/// Whether workers of this wait never sleep.
-pub fn never_sleeps(wait: &Wait) -> bool {
-    wait.park_ns == 0
 }

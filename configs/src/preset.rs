@@ -118,7 +118,7 @@ pub fn merge(merged: &mut Merged, over: Table, report: &mut Report) {
                 let named = NAMED.contains(&name);
                 let mut entry = entry;
                 if let (Tree::Table(table), true) = (&mut entry.node.value, named) {
-                    table.entries.retain(|inner| !removes_nothing(inner, &[], report));
+                    table.entries.retain(|inner| !removes_nothing(inner, &Table::default(), report));
                 }
                 base.entries.push(entry);
             }
@@ -142,9 +142,8 @@ fn lay(base: &mut Table, over: Entry, depth: usize, report: &mut Report) {
             below.node.span = over.node.span;
             let named = depth == 0 && NAMED.contains(&over.key.as_str());
             for entry in above.entries {
-                let names: Vec<&str> = inner.entries.iter().map(|e| e.key.as_str()).collect();
-                if !(named && !names.contains(&entry.key.as_str()) && removes_nothing(&entry, &names, report))
-                {
+                let stranger = named && inner.get(&entry.key).is_none();
+                if !(stranger && removes_nothing(&entry, inner, report)) {
                     lay(inner, entry, depth + 1, report);
                 }
             }
@@ -163,12 +162,12 @@ fn changes_type(below: &Table, above: &Table) -> bool {
     })
 }
 
-fn removes_nothing(entry: &Entry, names: &[&str], report: &mut Report) -> bool {
+fn removes_nothing(entry: &Entry, below: &Table, report: &mut Report) -> bool {
     if !matches!(entry.node.value, Tree::Flag(false)) {
         return false;
     }
     let message = format!("`{} = false` removes nothing: the preset has no `{0}`", entry.key);
-    let help = suggest::nearest(&entry.key, names.iter().copied());
+    let help = suggest::nearest(&entry.key, below.entries.iter().map(|e| e.key.as_str()));
     let help = help.map_or("take the line out".to_owned(), |name| format!("did you mean `{name}`?"));
     report.push(Finding::error(codes::REMOVES_NOTHING, entry.key_span, message).help(help));
     true

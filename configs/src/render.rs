@@ -11,12 +11,18 @@ use crate::source::{Sources, Span};
 /// Characters of a line that a snippet shows at most.
 const LINE_SHOWN: usize = 160;
 
+/// Findings that the text shows at most; JSON lines have them all.
+const SHOWN: usize = 200;
+
 /// All findings, with a last line that counts them.
 pub fn text(findings: &Findings) -> String {
     let mut out = String::new();
-    for finding in &findings.list {
+    for finding in findings.list.iter().take(SHOWN) {
         one(&mut out, finding, &findings.sources);
         out.push('\n');
+    }
+    if findings.list.len() > SHOWN {
+        let _ = writeln!(out, "and {} more\n", findings.list.len() - SHOWN);
     }
     if !findings.is_empty() {
         let _ = writeln!(out, "{}", count(findings.errors(), findings.warnings()));

@@ -1,13 +1,16 @@
 //! Did you mean: the nearest valid name, and the list of valid ones.
 //! Deliberately shy: a suggestion that is not near is worse than none.
 
+/// Names that are compared at most: a suggestion must not cost more than reading the file.
+const MOST: usize = 1000;
+
 /// The nearest of `names` to `word`, if it is near enough to be what was meant.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.chars().count() > 64 {
         return None;
     }
     let word = word.to_lowercase();
-    let names: Vec<&str> = names.into_iter().collect();
+    let names: Vec<&str> = names.into_iter().take(MOST).collect();
     let far = |name: &&&str| distance(&word, &name.to_lowercase());
     // One slip in a word of three, two in a word of six.
     let near = |name: &&&str| far(name) <= (word.chars().count().max(name.chars().count()) / 3).max(1);

@@ -97,3 +97,24 @@ proptest! {
         }
     }
 }
+
+/// Tables of absurd size are refused at once instead of being judged for minutes.
+#[test]
+fn absurd_sizes() {
+    let mut text = String::from("version = 1\nuse = \"tcp\"\n[stages]\n");
+    for i in 0..20_000 {
+        text.push_str(&format!("s{i} = {{ type = \"wr_pots\", pool = \"nci\" }}\n"));
+    }
+    text.push_str("[edges]\n");
+    for i in 0..20_000 {
+        text.push_str(&format!("\"t{i} -> u{i}\" = \"inlin\"\n"));
+    }
+    let findings = load_str("t", &text, &kinds::catalog(), &Options::default()).unwrap_err();
+    assert_eq!(findings.errors(), 2, "{findings}");
+    let many: String = (0..3000).map(|i| format!("k{i} = 1\n")).collect();
+    let findings =
+        load_str("t", &format!("version = 1\n{many}"), &kinds::catalog(), &Options::default()).unwrap_err();
+    assert!(findings.errors() > 3000);
+    assert!(findings.text().lines().count() < 2000, "the text is bounded");
+    assert!(findings.json_lines().lines().count() > 3000, "JSON lines are complete");
+}

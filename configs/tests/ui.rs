@@ -91,3 +91,13 @@ fn findings_are_complete() {
         assert_eq!(lines.len(), found.list.len(), "{name}");
     }
 }
+
+/// `docs/findings.md` is in step with the table of codes.
+#[test]
+fn findings_page() {
+    let page = Path::new("../docs/findings.md");
+    if std::env::var_os("UPDATE_GOLDENS").is_some() {
+        std::fs::write(page, codes::page()).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(page).unwrap_or_default(), codes::page());
+}
