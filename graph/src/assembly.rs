@@ -5,22 +5,19 @@ use crate::bell::{Bell, Sleeper};
 use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, FAILED, Mode, WhenFull};
 use crate::clock::Clock;
 use crate::drain::Report;
-use crate::edge::back::Back;
-use crate::edge::dispatch::destinations;
 use crate::edge::inline::Hop;
-use crate::edge::queue::{Parcel, Ring};
+use crate::edge::track::{Track, Way};
 use crate::engine::{PoolHealth, Shared, StartError};
 use crate::fault::Faults;
-use crate::inlet::{Entry, Gate};
+use crate::inlet::Entry;
 use crate::instance::{Beat, Instance};
 use crate::item::{Batch, Item};
 use crate::node::{Input, Node, Source};
 use crate::outlet::{Outlet, PortOut, Wire};
 use crate::placement::{Place, Placement};
 use crate::stage::{Seat, Spec, Waker};
-use crate::stats::EdgeStats;
 use crate::stats::board::Board;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64};
 use crate::wait::Waiting;
 use crate::worker::{STAGES_MAX, Worker};
 
@@ -31,78 +28,6 @@ pub(crate) struct Assembly<T: Item> {
     pub tracks: Vec<Track<T>>,
     pub reports: Vec<Arc<Report>>,
     pub workers: Vec<Worker<T>>,
-}
-
-/// The rings of one edge.
-pub(crate) struct Track<T: Item> {
-    /// Index of the edge.
-    pub edge: usize,
-    /// Index of the stage it leads to.
-    pub to: usize,
-    way: Way<T>,
-    /// On the edge from `submit`.
-    gates: Box<[Arc<Gate>]>,
-}
-
-enum Way<T: Item> {
-    Queue(Box<[Arc<Ring<Parcel<T>>>]>),
-    Back(Box<[Arc<Back<T>>]>),
-}
-
-impl<T: Item> Track<T> {
-    /// Whether nothing is in it, nor on its way into it from an inlet.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.gates.iter().all(|gate| gate.taken() == 0)
-            && match &self.way {
-                Way::Queue(rings) => rings.iter().all(|r| r.is_empty()),
-                Way::Back(rings) => rings.iter().all(|r| r.is_empty()),
-            }
-    }
-
-    /// What only the rings themselves and the inlets know of an edge.
-    pub(crate) fn add_to(&self, line: &mut EdgeStats, entry: Option<&Entry<T>>) {
-        if let Way::Back(rings) = &self.way {
-            line.overflows = rings.iter().map(|r| r.overflows()).sum();
-        }
-        if let Some(entry) = entry.filter(|_| !self.gates.is_empty()) {
-            line.pushed += entry.pushed.load(Ordering::Acquire);
-            line.batches += entry.batches.load(Ordering::Relaxed);
-            line.rejected += entry.refused.load(Ordering::Relaxed);
-        }
-    }
-
-    /// Takes everything out. Workers have ended; an inlet may still be pushing what it had reserved.
-    pub(crate) fn sweep(&self, each: &mut dyn FnMut(T)) {
-        match &self.way {
-            Way::Queue(rings) => {
-                for (i, ring) in rings.iter().enumerate() {
-                    while let Some(mut parcel) = self.next(ring, i) {
-                        std::iter::from_fn(|| parcel.batch.pop()).for_each(&mut *each);
-                    }
-                }
-            }
-            Way::Back(rings) => {
-                let mut batch = Batch::new();
-                for ring in rings {
-                    while ring.pop(&mut batch) > 0 {
-                        std::iter::from_fn(|| batch.pop()).for_each(&mut *each);
-                    }
-                }
-            }
-        }
-    }
-
-    fn next(&self, ring: &Ring<Parcel<T>>, i: usize) -> Option<Parcel<T>> {
-        let Some(gate) = self.gates.get(i) else { return ring.pop() };
-        while gate.taken() > 0 {
-            if let Some(parcel) = ring.pop() {
-                gate.refund();
-                return Some(parcel);
-            }
-            std::thread::yield_now();
-        }
-        None
-    }
 }
 
 /// Builds everything. The graph has passed [`crate::check()`].
@@ -119,7 +44,7 @@ pub(crate) fn assemble<T: Item>(
     }
     let bells: Box<[Arc<Bell>]> = placement.places.iter().map(|_| Arc::new(Bell::new())).collect();
     let tracks: Vec<_> =
-        (0..blueprint.edges.len()).filter_map(|e| track(blueprint, &placement, &bells, e)).collect();
+        (0..blueprint.edges.len()).filter_map(|e| Track::new(blueprint, &placement, &bells, e)).collect();
     let shared = Arc::new(Shared {
         draining: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
@@ -156,42 +81,6 @@ fn match_specs<T: Item>(blueprint: &Blueprint, specs: &[Arc<dyn Spec<T>>]) -> Re
         }
     }
     Ok(())
-}
-
-/// The rings of an edge, with the bells of both ends. `None` for inline.
-fn track<T: Item>(
-    blueprint: &Blueprint,
-    placement: &Placement,
-    bells: &[Arc<Bell>],
-    edge: usize,
-) -> Option<Track<T>> {
-    let decl = &blueprint.edges[edge];
-    let bells_of = |stage: usize| -> Vec<_> { placement.hosts(stage).map(|at| bells[at].clone()).collect() };
-    let consumers = bells_of(decl.to);
-    let rings = |dispatch: Dispatch| -> Vec<Vec<Arc<Bell>>> {
-        match destinations(dispatch, consumers.len()) {
-            1 => vec![consumers.clone()],
-            _ => consumers.iter().map(|bell| vec![bell.clone()]).collect(),
-        }
-    };
-    let mut gates = Vec::new();
-    let way = match decl.mode {
-        Mode::Inline => return None,
-        Mode::Queue { capacity, dispatch, .. } => {
-            let producers = decl.from.map_or_else(Vec::new, bells_of);
-            let rings = rings(dispatch);
-            if decl.from.is_none() {
-                gates = rings.iter().map(|_| Arc::new(Gate::new(capacity))).collect();
-            }
-            let make = |bells| Arc::new(Ring::new(capacity, bells, producers.clone()));
-            Way::Queue(rings.into_iter().map(make).collect())
-        }
-        Mode::Return { dispatch } => {
-            let make = |bells| Arc::new(Back::new(blueprint.tokens, bells));
-            Way::Back(rings(dispatch).into_iter().map(make).collect())
-        }
-    };
-    Some(Track { edge, to: decl.to, way, gates: gates.into() })
 }
 
 fn entry<T: Item>(

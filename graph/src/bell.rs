@@ -20,7 +20,8 @@ const ON_FUTEX: u32 = 1;
 /// Sleeps, or is about to, in epoll: wake through the eventfd.
 const ON_EPOLL: u32 = 2;
 
-/// The shared half: whoever has it can ring.
+/// The shared half: whoever has it can ring. On a cache line of its own: each ring looks at it.
+#[repr(align(128))]
 pub struct Bell {
     word: Word,
     /// Made when the first descriptor is armed.

@@ -3,12 +3,13 @@
 
 use std::thread::JoinHandle;
 
-use crate::assembly::{self, Track};
+use crate::assembly;
 use crate::bell::Bell;
 use crate::blueprint::Blueprint;
 use crate::check::{Complaint, check};
 use crate::clock::{Nanos, now};
 use crate::drain::{DrainReport, Laggard, Report, all_empty};
+use crate::edge::track::Track;
 use crate::fault::{Fault, Faults};
 use crate::inlet::{Entry, Inlet};
 use crate::instance::Alarm;

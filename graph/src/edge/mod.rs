@@ -4,3 +4,4 @@ pub mod back;
 pub mod dispatch;
 pub mod inline;
 pub mod queue;
+pub(crate) mod track;

@@ -1,5 +1,6 @@
 //! Counters that one worker writes and anybody reads: a plain load and store, no locked instruction.
-//! Deliberately no sums and no rates here: readers make those.
+//! Deliberately no sums and no rates here: readers make those. Cells have cache lines of their own (128
+//! bytes, since processors fetch lines in pairs), so that workers never share one by accident.
 
 use crate::clock::Nanos;
 use crate::sync::{AtomicU64, Ordering};
@@ -116,6 +117,7 @@ impl Histogram {
 
 /// What one worker measures of one stage.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct StageCell {
     pub items: Count,
     pub batches: Count,
@@ -136,6 +138,7 @@ pub(crate) struct StageCell {
 
 /// What one worker measures of one edge: the producer writes `pushed` and `rejected`, the consumer `popped`.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct EdgeCell {
     pub pushed: Count,
     pub popped: Count,
@@ -145,6 +148,7 @@ pub(crate) struct EdgeCell {
 
 /// What a worker measures of itself.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct WorkerCell {
     pub turns: Count,
     pub busy_ns: Count,
