@@ -1,0 +1,66 @@
+//! The shipped files against the real catalogue: what a user starts from is right, and stays right.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pipeline_configs::{Options, PRESETS, load, load_str, value};
+use pipeline_graph::Plan;
+use pipeline_stages::catalog::catalog;
+
+fn shipped() -> Vec<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../configs/pipelines");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(root)
+        .expect("the folder is part of the repository")
+        .flatten()
+        .map(|e| e.path())
+        .collect();
+    files.sort();
+    files
+}
+
+/// Every shipped file loads with the real stage and transport types, without an error or a warning, and can be
+/// planned.
+#[test]
+fn shipped_files_are_right() {
+    let files = shipped();
+    assert!(files.len() >= 2, "{files:?}");
+    for path in files {
+        let loaded =
+            load(&path, &catalog(), &Options::default()).unwrap_or_else(|findings| panic!("{findings}"));
+        assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+        let plan = Plan::new(&loaded.config.blueprint);
+        let workers: usize = loaded.config.blueprint.pools.iter().map(|p| p.workers()).sum();
+        assert_eq!(plan.threads.len(), workers, "{}", path.display());
+    }
+}
+
+/// A preset can be used by name in two lines.
+#[test]
+fn presets_are_whole() {
+    for preset in PRESETS {
+        let text = format!("version = 1\nuse = \"{}\"\n", preset.name);
+        let loaded = load_str("two-lines.toml", &text, &catalog(), &Options::default());
+        let loaded = loaded.unwrap_or_else(|findings| panic!("{findings}"));
+        assert_eq!(loaded.config.stages.len(), loaded.config.blueprint.stages.len());
+    }
+}
+
+/// Every key of the catalogue has a sentence, a default that fits it, and a name that a variable can spell.
+#[test]
+fn keys_are_declared_well() {
+    let catalog = catalog();
+    let stages = catalog.stages.iter().map(|s| (s.name, s.keys));
+    let transports = catalog.transports.iter().map(|t| (t.name, t.keys));
+    for (kind, keys) in stages.chain(transports) {
+        let mut seen = BTreeMap::new();
+        for key in keys {
+            let name = format!("{kind}.{}", key.name);
+            assert!(seen.insert(key.name, ()).is_none(), "{name} twice");
+            assert!(key.doc.ends_with('.') && key.doc.len() > 10, "{name}: {}", key.doc);
+            assert!(!key.name.contains("__") && !["type", "pool", "nics"].contains(&key.name), "{name}");
+            if let Some(text) = key.default {
+                value::default_of(key, text).unwrap_or_else(|why| panic!("{name}: {why}"));
+            }
+        }
+    }
+}
