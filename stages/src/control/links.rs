@@ -83,10 +83,9 @@ pub(super) async fn keep(
         tokio::select! {
             Some(Ok((i, dialled_link))) = dials.join_next() => {
                 settle(shared, dialled, &mut ways[i], dialled_link);
-                let all_failed = ways.iter().all(|w| matches!(w.state, State::Waiting(_)) && w.failures > 0);
-                if all_failed && let Some(error) = dialled.status.borrow().barren_error.clone() {
+                if ways.iter().all(|w| matches!(w.state, State::Waiting(_)) && w.failures > 0) {
                     // Every way was tried since the last round: callers in `open` need not wait for more.
-                    barren(dialled, error);
+                    dialled.status.send_modify(|s| s.barren += 1);
                 }
             }
             () = dialled.links_wake.notified() => {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use pipeline_transports::control::codec::encode;
@@ -157,11 +157,14 @@ impl Session {
     ) -> String {
         let Wire { mut stream, mut out } = wire;
         let (mut from, mut to) = stream.split();
+        let amid = AtomicBool::new(false);
         let write = async {
             while let Some(bytes) = out.recv().await {
+                amid.store(true, Ordering::Relaxed);
                 if let Err(e) = to.write_all(&bytes).await {
                     return format!("connection: {e}");
                 }
+                amid.store(false, Ordering::Relaxed);
             }
             "closed here".to_owned()
         };
@@ -181,9 +184,10 @@ impl Session {
             _ = stop.wait_for(|stop| *stop) => "this node is stopping".to_owned(),
         };
         if *stop.borrow()
+            && !amid.load(Ordering::Relaxed)
             && let Ok(bye) = encode(false, 0, &Message::bye("the node is stopping"), usize::MAX)
         {
-            // As much as fits the socket; a peer that does not read is not waited for.
+            // Between two frames only, and only if it fits the socket: nobody is waited for any more.
             let _ = stream.try_write(&bye);
         }
         self.end(&reason);

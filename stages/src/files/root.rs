@@ -27,6 +27,8 @@ pub struct Root {
 
 /// A leased range of the bounce region; dropping it gives it back.
 pub(super) struct Lease {
+    /// Its number in its session.
+    pub(super) id: u32,
     pub(super) root: Arc<Root>,
     pub(super) start: u64,
     pub(super) len: u64,
@@ -58,19 +60,20 @@ impl Root {
         Err(FileError::Denied { path: path.to_owned(), what, reason })
     }
 
-    /// Leases up to `wanted` bytes.
-    pub(super) fn lease(self: &Arc<Self>, wanted: u64) -> Result<Lease, FileError> {
-        let full = FileError::Limit { what: "clients of one bounce region", limit: 1 };
+    /// Leases up to `wanted` bytes, as number `id` of a session.
+    pub(super) fn lease(self: &Arc<Self>, id: u32, wanted: u64) -> Result<Lease, FileError> {
+        let full =
+            FileError::Busy("the bounce region is leased out; raise the segment's `buffer` or try later");
         let (start, len) = lock(&self.free).take(wanted).ok_or(full)?;
-        Ok(Lease { root: self.clone(), start, len })
+        Ok(Lease { id, root: self.clone(), start, len })
     }
 }
 
 impl Lease {
     /// Where a range of the lease starts in the region, if it lies inside.
-    pub(super) fn at(&self, id: u32, offset: u64, len: u64) -> Result<u64, FileError> {
+    pub(super) fn at(&self, offset: u64, len: u64) -> Result<u64, FileError> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len);
-        end.map(|_| self.start + offset).ok_or(FileError::NoLease(id))
+        end.map(|_| self.start + offset).ok_or(FileError::NoLease(self.id))
     }
 }
 

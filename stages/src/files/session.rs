@@ -85,7 +85,7 @@ impl FileSession {
             }
             FileRequest::Chunk { upload, file_offset, lease_offset, len } => {
                 let upload = self.upload(upload)?;
-                let from = upload.lease.at(0, lease_offset, len)?;
+                let from = upload.lease.at(lease_offset, len)?;
                 let regions = self.world.regions.clone();
                 let work = move |scratch: &mut [u8]| upload.chunk(&regions, from, file_offset, len, scratch);
                 self.job(move |scratch| work(scratch).map(|()| FileAnswer::Done)).await
@@ -106,7 +106,7 @@ impl FileSession {
             }
             FileRequest::Read { lease, path, file_offset, lease_offset, len } => {
                 let held = self.lease(lease)?;
-                let into = held.at(lease, lease_offset, len)?;
+                let into = held.at(lease_offset, len)?;
                 let regions = self.world.regions.clone();
                 let read = move |scratch: &mut [u8]| {
                     listing::read(&held, &regions, &path, file_offset, (into, len), scratch)
@@ -135,10 +135,10 @@ impl FileSession {
         if held.leases.len() >= LEASES {
             return Err(FileError::Limit { what: "leases of a session", limit: LEASES as u64 });
         }
-        let lease = root.lease(bytes)?;
-        let (start, len) = (lease.start, lease.len);
         held.next += 1;
         let id = held.next;
+        let lease = root.lease(id, bytes)?;
+        let (start, len) = (lease.start, lease.len);
         held.leases.insert(id, Arc::new(lease));
         Ok(FileAnswer::Attached { lease: id, start, len })
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pipeline_stages::control::{Error, Settings};
 use pipeline_stages::peer::PeerState;
+use pipeline_transports::Offer;
 use pipeline_transports::control::codec::{MESSAGE_MAX, encode};
 use pipeline_transports::control::hello::Step;
 use pipeline_transports::control::{
@@ -140,12 +141,14 @@ fn flood_of_requests() {
     honest.control.open(&node.address(), by(5)).unwrap();
 }
 
-/// A peer on a thread that answers the handshake and then as `answer` says; `None` is silence for ever.
+/// A peer on a thread that answers the handshake and then as `answer` says; `None` is silence for ever. Lanes
+/// to it are closed at once.
 fn liar(answer: impl Fn(Message) -> Option<Message> + Send + 'static) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
+        std::thread::spawn(move || while listener.accept().is_ok() {});
         stream.set_nonblocking(true).unwrap();
         runtime().block_on(async {
             let mut stream = tokio::net::TcpStream::from_std(stream).unwrap();
@@ -194,6 +197,25 @@ fn liars_are_found_out() {
     });
     let error = a.control.open(&confused.to_string(), by(5)).unwrap_err();
     assert!(matches!(&error, Error::Protocol { .. }), "{error}");
+}
+
+/// When no lane can be had, `open` says why after every one was tried once, and does not wait for its deadline.
+#[test]
+fn lanes_that_are_refused() {
+    let a = Rig::new("a", With::Tcp, settings());
+    let offer = Offer { kind: "tcp".into(), name: "wire".into(), body: Vec::new() };
+    let address = liar(move |m| match m {
+        Message::GetOffers => Some(Message::Offers(vec![offer.clone()])),
+        other => honest_answer(&other),
+    });
+    for _ in 0..2 {
+        let start = Instant::now();
+        let error = a.control.open(&address.to_string(), by(30)).unwrap_err();
+        assert!(matches!(&error, Error::Peer(_)), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    }
+    let id = a.control.connect(&address.to_string(), by(5)).unwrap();
+    assert_eq!((a.peer(id).state(), a.peer(id).links.load().len()), (PeerState::Up, 0));
 }
 
 /// A frozen peer (its sockets stand, it says nothing) is down after the idle time, and calls that wait for
