@@ -43,6 +43,10 @@ pub enum Drained {
 pub trait Stage<T: Item>: Send {
     /// Consumes from `input`, pushes to `out`. What it cannot push for lack of room stays in `input`
     /// (answer [`Flow::More`]); it will be run again when room may have come.
+    ///
+    /// What stays comes again, but not always next: a stage with several inputs may be run on another one's
+    /// batch first. So an item must be pushed whole or not at all; ask [`Outlet::room`] before the first of
+    /// several pushes, or keep the item inside (a stage that `holds`).
     fn run(&mut self, input: &mut Batch<T>, out: &mut Outlet<T>, cx: &mut Context) -> Flow;
 
     /// Looks at what no edge brings: completion queues, sockets, mailboxes, timers. Budgeted; never blocks.
