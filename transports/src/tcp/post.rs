@@ -110,6 +110,10 @@ impl Post for TcpPost {
             tracing::error!(link = end.id.0, "an end that is not the post end of a TCP lane: dropped");
             return;
         };
+        if end.0.life.is_dead() {
+            // It died on its way here, before this half counted its death: dropping it makes it quiet.
+            return;
+        }
         let added = self.epoll.add(end.0.stream.as_fd(), end.0.id, Interest::Write);
         if let Err(error) = added {
             tracing::warn!(peer = end.0.peer, %error, "a lane cannot be watched: dropped");

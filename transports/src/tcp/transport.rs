@@ -86,6 +86,12 @@ impl TcpTransport {
         let unreachable =
             |e: std::io::Error| Error::Unreachable { peer: path.peer.clone(), reason: e.to_string() };
         let refused = |reason: String| Error::Refused { peer: path.peer.clone(), reason };
+        if peer.kind != KIND {
+            return Err(refused(format!(
+                "its transport `{}` is of type {}, not {KIND}",
+                peer.name, peer.kind
+            )));
+        }
         let own = self.settings.hello();
         let hello = Preamble::lane(path.session, &peer.name, own.encode().to_vec())
             .encode()

@@ -1,14 +1,16 @@
 //! Targets that freeze, die or are aborted; and work requests that are taken back.
 
 use std::io::{Read, Write};
+use std::net::TcpListener;
 
 use pipeline_transports::link::{Cancelled, Flushed};
 use pipeline_transports::tcp::Settings;
 use pipeline_transports::tcp::frame::{self, ANSWER_BYTES, Answer, HEAD_BYTES, Kind, Tag};
+use pipeline_transports::tcp::hello::Hello;
 use pipeline_transports::wr::Outcome;
 use pipeline_transports::{Access, LinkId, Op, RegionId, WrId};
 
-use crate::rig::{connected, drive, raw_target, request, serve, until};
+use crate::rig::{Side, connected, drive, raw_target, request, runtime, serve, until};
 
 /// A frozen target: nothing completes while it stands still; an abort ends every work request exactly once:
 /// those of which a byte may have left as `Begun`, all others as `NotBegun`; then the lane is reported closed.
@@ -143,6 +145,39 @@ fn dropping_the_post_half_ends_its_lanes() {
         !out.closed().is_empty()
     });
     assert_eq!(ended, (0..10).map(|i| (i, Outcome::NotBegun)).collect::<Vec<_>>());
+}
+
+/// A lane that dies while its post end is still in the mail is reported closed once that end arrives, or is
+/// thrown away.
+#[test]
+fn a_lane_that_dies_in_the_mail_is_reported() {
+    for adopted in [true, false] {
+        let mut side = Side::new(&Settings::default());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let target = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 28 + 3 + 24]).unwrap();
+            stream.write_all(&Hello::answer(Some(&Settings::default().hello()))).unwrap();
+        });
+        let link = runtime().block_on(side.open(address, LinkId(1))).unwrap();
+        target.join().unwrap();
+        side.halves.reap.adopt(link.reap.unwrap());
+        let (mut done, mut closed) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            drive(&mut side, &mut done, &mut closed);
+        }
+        assert!(closed.is_empty(), "the post end may still be touching memory");
+        match adopted {
+            true => side.halves.post.adopt(link.post.unwrap()),
+            false => drop(link.post),
+        }
+        until("closed", || {
+            drive(&mut side, &mut done, &mut closed);
+            !closed.is_empty()
+        });
+        assert!(done.is_empty());
+    }
 }
 
 /// Lengths are 64 bits all the way: a READ of 5 GiB is asked for as such, and its buffer is untouched by an

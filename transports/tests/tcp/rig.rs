@@ -12,8 +12,8 @@ use pipeline_transports::tcp::{Settings, TcpTransport};
 use pipeline_transports::transport::{BoxFuture, SessionId};
 use pipeline_transports::wr::Span;
 use pipeline_transports::{
-    Access, Completion, Completions, Error, Halves, Incoming, LinkId, Memory, Nanos, NicId, Op, PairId, Path,
-    RegionId, Regions, Transport, Waker, Wakes, WorkRequest, WrId,
+    Access, Completion, Completions, Error, Halves, Incoming, Link, LinkId, Memory, Nanos, NicId, Op, PairId,
+    Path, RegionId, Regions, Transport, Waker, Wakes, WorkRequest, WrId,
 };
 
 /// The control connection that TCP never uses.
@@ -82,6 +82,14 @@ impl Side {
 
     /// Opens a lane to `address`, as control would.
     pub async fn dial(&mut self, address: SocketAddr, link: LinkId) -> Result<(), Error> {
+        let link = self.open(address, link).await?;
+        self.halves.post.adopt(link.post.unwrap());
+        self.halves.reap.adopt(link.reap.unwrap());
+        Ok(())
+    }
+
+    /// A lane whose ends nobody has adopted yet.
+    pub async fn open(&self, address: SocketAddr, link: LinkId) -> Result<Link, Error> {
         let path = Path {
             link,
             nic: NicId(0),
@@ -92,10 +100,7 @@ impl Side {
             session: SessionId([7; 16]),
         };
         let offer = self.transport.offer();
-        let link = self.transport.dial(&path, &offer, &mut NoControl, soon()).await?;
-        self.halves.post.adopt(link.post.unwrap());
-        self.halves.reap.adopt(link.reap.unwrap());
-        Ok(())
+        self.transport.dial(&path, &offer, &mut NoControl, soon()).await
     }
 }
 
