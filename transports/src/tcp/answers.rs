@@ -10,8 +10,6 @@ use super::vector::Vector;
 use crate::memory::Guard;
 use crate::wr::Refusal;
 
-/// Bytes a `sendmsg` is given.
-const SEND_BYTES: usize = 2 << 20;
 /// Sends in a row before it is another lane's turn.
 const SENDS_A_TURN: usize = 4;
 /// Applied bytes after which acks do not wait for company.
@@ -120,7 +118,7 @@ impl Answers {
                 *moved += self.build();
             }
             // SAFETY: the head is ours, payload is under the guards in `held`.
-            match unsafe { self.vector.send(socket, SEND_BYTES) } {
+            match unsafe { self.vector.send(socket, super::SEND_BYTES) } {
                 Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.blocked = true;

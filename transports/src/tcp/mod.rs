@@ -30,3 +30,6 @@ pub use transport::{KIND, TcpTransport};
 
 /// Bytes of the buffer that takes payload nobody wants; its content is never looked at.
 const SCRATCH_BYTES: usize = 64 << 10;
+/// Bytes a `sendmsg` is given: enough to keep a socket full; little enough for one turn of a worker, and for
+/// what was copied in to be still in the cache when the other side copies it out.
+const SEND_BYTES: usize = 2 << 20;

@@ -18,8 +18,6 @@ use crate::link::{Arming, Flushed, LinkEnd, LinkId, Post, Posted};
 use crate::memory::Regions;
 use crate::wr::{Op, WorkRequest};
 
-/// Bytes a `sendmsg` is given: enough to keep a socket full, little enough for a turn of its worker.
-const SEND_BYTES: usize = 2 << 20;
 /// Frames and partial frames a lane may send in one flush before the others' turn has come and gone.
 const SENDS_A_FLUSH: usize = 8;
 
@@ -246,7 +244,7 @@ impl PostLane {
         let socket = self.end.0.stream.as_fd();
         // SAFETY: the head is ours. Payload lies in regions that the requests have pinned until their
         // completions, which the reaper withholds until the answer has come or this half has fallen quiet.
-        match unsafe { self.frame.vector.send(socket, SEND_BYTES) } {
+        match unsafe { self.frame.vector.send(socket, super::SEND_BYTES) } {
             Ok(n) => {
                 self.frame.sent += n;
                 let lane = &self.end.0;

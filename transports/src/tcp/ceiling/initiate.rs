@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::{CeilingReport, CeilingSettings, HELLO_BYTES, LATENCIES, MAGIC, Wait, broken, refused, wait};
 use crate::memory::{Memory, RegionId};
+use crate::tcp::SEND_BYTES;
 use crate::tcp::frame::{self, ANSWER_BYTES, Answer, COUNT_MAX, Descriptor, HEAD_BYTES, Kind, Tag};
 use crate::tcp::inbox::{Inbox, Received};
 use crate::tcp::socket;
@@ -176,7 +177,7 @@ impl Lane {
             return Ok(false);
         }
         // SAFETY: the head and the working set live as long as the run.
-        match unsafe { self.vector.send(self.stream.as_fd(), usize::MAX) } {
+        match unsafe { self.vector.send(self.stream.as_fd(), SEND_BYTES) } {
             Ok(_) => Ok(true),
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 self.blocked = true;

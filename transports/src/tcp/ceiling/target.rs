@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use super::initiate::touch;
 use super::{HELLO_BYTES, MAGIC, NAME_MAX, Wait, broken, refused, wait};
 use crate::memory::Memory;
+use crate::tcp::SEND_BYTES;
 use crate::tcp::frame::{self, Answer, COUNT_MAX, DESCRIPTOR_BYTES, Descriptor, HEAD_BYTES, Kind};
 use crate::tcp::inbox::{Inbox, Received};
 use crate::tcp::settings::Settings;
@@ -192,7 +193,7 @@ impl Lane {
     fn send(&mut self) -> io::Result<bool> {
         while !self.vector.is_empty() {
             // SAFETY: the head and the working set live as long as the run.
-            match unsafe { self.vector.send(self.stream.as_fd(), usize::MAX) } {
+            match unsafe { self.vector.send(self.stream.as_fd(), SEND_BYTES) } {
                 Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.blocked = true;
