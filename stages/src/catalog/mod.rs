@@ -1,7 +1,6 @@
 //! THE list: every stage type and every transport type that a file may name, and how each is made.
 //! Deliberately one visible list: adding a stage is its file and one line here.
 
-mod file_serve;
 mod rules;
 mod transport_kinds;
 
@@ -13,6 +12,7 @@ use pipeline_transports::loopback::{Loopback, LoopbackSettings};
 use pipeline_transports::tcp::{Nic, Settings as TcpSettings, TcpTransport};
 use pipeline_transports::{Error, Regions, Transport};
 
+use crate::files::stage as file_serve;
 use crate::key::Key;
 use crate::spec::{Build, Making, StageSpec};
 use crate::world::World;

@@ -8,7 +8,7 @@ mod listing;
 mod path;
 mod root;
 mod session;
-mod stage;
+pub(crate) mod stage;
 mod upload;
 
 pub use client::FileClient;
@@ -16,4 +16,3 @@ pub use desk::{Desk, Job};
 pub use error::FileError;
 pub use root::Root;
 pub use session::FileSession;
-pub use stage::FileServeSpec;

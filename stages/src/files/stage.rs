@@ -1,53 +1,33 @@
 //! The stage `file_serve`: a source that carries out file jobs in a pool of its own. It may block in the file
 //! system, which is what its pool is for; nothing else should share that pool.
 
-use std::sync::Arc;
-
 use crossbeam_channel::Receiver;
-use pipeline_graph::{
-    Arming, Batch, BuildError, Context, Contract, Flow, Outlet, Polled, Port, Seat, Shape, Spec, Stage,
-};
+use pipeline_configs::{Facts, StageKind, Values};
+use pipeline_graph::{Arming, Batch, Context, Contract, Flow, Outlet, Polled, Seat, Shape, Stage};
 
 use super::desk::Job;
 use crate::key::Key;
-use crate::world::World;
+use crate::spec::Making;
 
 /// Bytes copied at a time between the bounce region and a file.
 const SCRATCH: usize = 256 * 1024;
 
-/// Describes `file_serve`.
-pub struct FileServeSpec {
-    world: Arc<World>,
+pub(crate) const KIND: StageKind = StageKind {
+    name: "file_serve",
+    summary: "Carries out the file jobs of `dir` segments.",
+    keys: &[],
+    shape,
+};
+
+/// No ports and no input: it only polls.
+fn shape(_: &Values, _: &Facts) -> Shape {
+    let contract = Contract { source: true, sink: true, polls: true, ..Contract::default() };
+    Shape { ports: Vec::new(), contract }
 }
 
-impl FileServeSpec {
-    /// Over the desk of a node.
-    pub fn new(world: Arc<World>) -> Self {
-        Self { world }
-    }
-
-    /// Ports and contract: no ports, no input; it only polls.
-    pub fn shape() -> Shape {
-        Shape {
-            ports: Vec::new(),
-            contract: Contract { source: true, sink: true, polls: true, ..Contract::default() },
-        }
-    }
-}
-
-impl Spec<Key> for FileServeSpec {
-    fn ports(&self) -> &[Port] {
-        &[]
-    }
-
-    fn contract(&self) -> Contract {
-        Self::shape().contract
-    }
-
-    fn build(&self, seat: &Seat) -> Result<Box<dyn Stage<Key>>, BuildError> {
-        let jobs = self.world.files.attend(seat.waker.clone());
-        Ok(Box::new(FileServe { jobs, scratch: vec![0; SCRATCH].into_boxed_slice() }))
-    }
+pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
+    let jobs = making.world.files.attend(seat.waker.clone());
+    Ok(Box::new(FileServe { jobs, scratch: vec![0; SCRATCH].into_boxed_slice() }))
 }
 
 /// One worker.
