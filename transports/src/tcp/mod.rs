@@ -12,7 +12,6 @@ pub mod frame;
 pub mod hello;
 mod inbox;
 mod lane;
-#[cfg(all(test, pipeline_loom))]
 mod lane_loom;
 mod post;
 mod reap;

@@ -1,6 +1,6 @@
 //! How fast lanes are without a pipeline: the halves stepped in two threads, against the bare loop.
 //!
-//! `cargo run --release --example tcp_lane -- [write|read] BYTES BATCH DEPTH LANES CONGESTION [spin] [only]`
+//! `cargo bench -p pipeline-transports --bench tcp_lane -- [write|read] BYTES BATCH DEPTH LANES CONGESTION [spin] [only]`
 
 #![allow(clippy::unwrap_used, reason = "a measurement: what fails shall end it")]
 
@@ -50,7 +50,11 @@ impl Parking {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    if args.is_empty() {
+        println!("tcp_lane measures for seconds; it wants arguments, see its head");
+        return;
+    }
     let arg = |i: usize, default: u64| args.get(i).and_then(|a| a.parse().ok()).unwrap_or(default);
     let op = if args.first().is_some_and(|a| a == "read") { Op::Read } else { Op::Write };
     let (bytes, batch, depth, lanes) = (arg(1, 4096), arg(2, 64), arg(3, 2), arg(4, 1));
