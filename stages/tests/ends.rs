@@ -1,6 +1,8 @@
 //! Ends other than good ones: time runs out, somebody cancels, peers die, nobody waits. Whatever happens, every
 //! slice ends once and every slot, window and pin comes back.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod rig;
 
 use std::time::{Duration, Instant};

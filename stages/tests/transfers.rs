@@ -1,5 +1,7 @@
 //! Whole pipelines on loopback: bytes arrive, requests are cut where they must be, and everything comes back.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod rig;
 
 use std::time::Duration;

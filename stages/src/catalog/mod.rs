@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pipeline_configs::{Catalog, Config, StageKind, TransportConfig, TransportKind};
 use pipeline_graph::Spec;
 use pipeline_transports::loopback::{Loopback, LoopbackSettings};
+use pipeline_transports::sim::{Sim, SimSettings};
 use pipeline_transports::tcp::{Nic, Settings as TcpSettings, TcpTransport};
 use pipeline_transports::{Error, Regions, Transport};
 
@@ -34,7 +35,7 @@ const STAGES: &[(StageKind, Build)] = &[
 ];
 
 const TRANSPORTS: &[(TransportKind, Factory)] =
-    &[(transport_kinds::TCP, tcp), (transport_kinds::LOOPBACK, loopback)];
+    &[(transport_kinds::TCP, tcp), (transport_kinds::LOOPBACK, loopback), (transport_kinds::SIM, sim)];
 
 type Factory = fn(&TransportConfig, u64, &Arc<Regions>) -> Result<Arc<dyn Transport>, Error>;
 
@@ -136,6 +137,34 @@ fn loopback(
         queue: values.number("depth").map_or(usual.queue, |n| n as usize),
     };
     Ok(Arc::new(Loopback::new(settings, incarnation, regions.clone())?))
+}
+
+fn sim(
+    config: &TransportConfig,
+    incarnation: u64,
+    regions: &Arc<Regions>,
+) -> Result<Arc<dyn Transport>, Error> {
+    let (values, usual) = (&config.values, SimSettings::default());
+    let number = |key| values.number(key).unwrap_or(0);
+    let ns = |key, usual| values.time(key).map_or(usual, |t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
+    let settings = SimSettings {
+        name: config.name.clone(),
+        seed: number("seed"),
+        lanes: values.number("lanes").map_or(usual.lanes, |n| n as u16),
+        preferred_bytes: values.number("prefers").unwrap_or(usual.preferred_bytes),
+        queue: values.number("depth").map_or(usual.queue, |n| n as usize),
+        direct: values.flag("direct"),
+        moves_bytes: values.flag("move"),
+        delay_ns_min: ns("delay_min", usual.delay_ns_min),
+        delay_ns_max: ns("delay_max", usual.delay_ns_max),
+        bytes_per_s: number("bytes_per_s"),
+        reorder_ppm: number("reorder_ppm") as u32,
+        loss_ppm: number("loss_ppm") as u32,
+        error_ppm: number("error_ppm") as u32,
+        refuse_ppm: number("refuse_ppm") as u32,
+        duplicate_ppm: number("duplicate_ppm") as u32,
+    };
+    Ok(Arc::new(Sim::new(settings, incarnation, regions.clone())?))
 }
 
 #[cfg(test)]

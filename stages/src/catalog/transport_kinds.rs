@@ -67,3 +67,43 @@ pub(super) const LOOPBACK: TransportKind = TransportKind {
     preferred_bytes: 256 << 10,
     later: None,
 };
+
+const fn ppm(name: &'static str, doc: &'static str) -> Key {
+    key(name, Kind::Count { min: 0, max: 1_000_000 }, Some("0"), doc)
+}
+
+const DELAY: Kind = Kind::Time { min_ns: 0, max_ns: 3_600_000_000_000 };
+
+/// `sim`.
+pub(super) const SIM: TransportKind = TransportKind {
+    name: "sim",
+    summary: "Simulated within this process: seeded delay, reordering, loss, errors, refusals, duplicates.",
+    keys: &[
+        lanes("1"),
+        depth("256"),
+        prefers("256KiB"),
+        key("seed", Kind::Count { min: 0, max: u64::MAX }, Some("0"), "What all chances are drawn from."),
+        key(
+            "move",
+            Kind::Flag,
+            Some("true"),
+            "Whether bytes are moved; without, sparse terabytes cost nothing.",
+        ),
+        key("direct", Kind::Flag, Some("true"), "Whether it passes for a transport without staging copies."),
+        key("delay_min", DELAY, Some("5us"), "Least time from post to completion."),
+        key("delay_max", DELAY, Some("50us"), "Most time from post to completion."),
+        key(
+            "bytes_per_s",
+            Kind::Count { min: 0, max: 1 << 50 },
+            Some("0"),
+            "Speed of a link, whose work requests use it one after the other; 0 means no limit.",
+        ),
+        ppm("reorder_ppm", "Work requests in a million that later ones overtake."),
+        ppm("loss_ppm", "Work requests in a million whose completion never comes."),
+        ppm("error_ppm", "Work requests in a million that fail, with nothing applied."),
+        ppm("refuse_ppm", "Work requests in a million that the target refuses."),
+        ppm("duplicate_ppm", "Completions in a million that come once more."),
+    ],
+    preferred_bytes: 256 << 10,
+    later: None,
+};

@@ -1,6 +1,11 @@
 //! A node in miniature for tests of whole pipelines: a real file, a real graph, and links dialled by hand.
 //! Deliberately without control: peers, views and links are what a test says.
 #![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::unimplemented,
+    reason = "a test that cannot be set up shall say so and stop"
+)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +13,7 @@ use std::task::{Context, Poll, Waker as TaskWaker};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-use pipeline_configs::{Config, load_str};
+use pipeline_configs::{Config, TransportConfig, load_str};
 use pipeline_graph::Engine;
 use pipeline_stages::faults::Verdicts;
 use pipeline_stages::files::Desk;
@@ -135,12 +140,22 @@ pub fn file(transport: &str, model: &str, limits: &str, slice: &str) -> Arc<Conf
 
 impl Rig {
     pub fn start(config: &Arc<Config>) -> Self {
+        Self::start_over(config, |t, incarnation, regions| {
+            catalog::transport(t, incarnation, regions).unwrap()
+        })
+    }
+
+    /// Over transports that a test makes itself.
+    pub fn start_over(
+        config: &Arc<Config>,
+        make: impl Fn(&TransportConfig, u64, &Arc<Regions>) -> Arc<dyn Transport>,
+    ) -> Self {
         let (regions, incarnation) = (Arc::new(Regions::new(64)), number());
         let (events, received) = bounded(1024);
-        let entry = |t: &pipeline_configs::TransportConfig| TransportEntry {
+        let entry = |t: &TransportConfig| TransportEntry {
             name: t.name.clone(),
             kind: t.kind.clone(),
-            transport: catalog::transport(t, incarnation, &regions).unwrap(),
+            transport: make(t, incarnation, &regions),
         };
         let world = Arc::new(World {
             name: config.node.name.clone(),
