@@ -1,1 +1,39 @@
-//! Placeholder.
+//! The engine for embedding: a node inside your process.
+//!
+//! ```no_run
+//! use pipeline_node::{Engine, Options, Request};
+//! use std::time::Duration;
+//!
+//! let engine = Engine::from_toml("version = 1\nuse = \"tcp\"\nnode = { name = \"client\" }\n")?;
+//! let region = engine.allocate(1 << 20)?;
+//! region.write(0, b"hello")?;
+//! let peer = engine.open("10.0.0.2:7001")?;
+//! let kv = peer.segment("kv")?;
+//! let batch = engine.submit(&[Request::write(&region, 0, kv.at(4096), 5)], Options::default())?;
+//! let summary = batch.wait(Duration::from_secs(30)).ok_or("not done in time")?;
+//! assert!(summary.is_done());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! It asks for no async runtime, installs no signal handler, keeps no global state, and starts no thread that
+//! `pipeline-node validate` does not announce. What a batch is and how a request can end: [`Batch`], [`Status`],
+//! [`Failure`].
+
+mod assemble;
+mod engine;
+mod error;
+mod memory;
+mod peer;
+mod source;
+
+pub use engine::Engine;
+pub use error::Error;
+pub use peer::{Peer, Segment};
+pub use source::Source;
+
+pub use pipeline_configs::{Config, Finding, Findings, Loaded};
+pub use pipeline_graph::{DrainReport, Snapshot};
+pub use pipeline_stages::{Batch, Failure, Options, Reason, Remote, Request, Status, SubmitError, Summary};
+pub use pipeline_transports::Access;
+pub use pipeline_transports::control::{FileAnswer, FileEntry, FileKind, FileRequest};
+pub use pipeline_transports::memory::{Memory, Region};

@@ -101,13 +101,18 @@ fn unknown(what: &str, name: &str, kind: &str) -> Error {
 }
 
 fn tcp(config: &TransportConfig, _: u64, regions: &Arc<Regions>) -> Result<Arc<dyn Transport>, Error> {
+    Ok(Arc::new(TcpTransport::new(&config.name, tcp_settings(config), regions.clone())))
+}
+
+/// What a file says of a TCP transport: sockets, lanes, frames.
+pub fn tcp_settings(config: &TransportConfig) -> TcpSettings {
     let (values, usual) = (&config.values, TcpSettings::default());
     let number = |key, usual: u64| values.number(key).unwrap_or(usual);
     let size = |key| values.number(key).map(|n| n as usize);
     // A transport that names no NIC has one of its own name: no interface, the system's routing.
     let named = config.nics.iter().filter(|nic| **nic != config.name);
     let nic = |name: &String| Nic { name: name.clone(), address: None, device: Some(name.clone()) };
-    let settings = TcpSettings {
+    TcpSettings {
         nics: named.map(nic).collect(),
         lanes: number("lanes", u64::from(usual.lanes)) as u16,
         nodelay: values.flag("nodelay"),
@@ -120,8 +125,7 @@ fn tcp(config: &TransportConfig, _: u64, regions: &Arc<Regions>) -> Result<Arc<d
         preferred_bytes: number("prefers", usual.preferred_bytes),
         keepalive: values.time("keepalive").filter(|t| !t.is_zero()),
         ..usual
-    };
-    Ok(Arc::new(TcpTransport::new(&config.name, settings, regions.clone())))
+    }
 }
 
 fn loopback(

@@ -1,0 +1,176 @@
+//! From a loaded file to a running node: tables, transports, segments, graph, control, in the one order that works.
+//! Deliberately the only place that knows all crates.
+
+use std::sync::{Arc, OnceLock, RwLock};
+
+use crossbeam_channel::{Sender, bounded};
+use pipeline_configs::{Config, SegmentConfig, SegmentKind};
+use pipeline_graph::{Engine as Graph, Full, Inlet as GraphInlet};
+use pipeline_stages::catalog;
+use pipeline_stages::control::{Control, Settings};
+use pipeline_stages::faults::Verdicts;
+use pipeline_stages::files::{Desk, Root};
+use pipeline_stages::ledger::{Ledger, Sizes};
+use pipeline_stages::mail::{Event, PostOffice};
+use pipeline_stages::peers::Peers;
+use pipeline_stages::seats::Seats;
+use pipeline_stages::segments::SegmentTable;
+use pipeline_stages::world::TransportEntry;
+use pipeline_stages::{Client, Inlet, Key, SubmitError, World};
+use pipeline_transports::control::SharedKey;
+use pipeline_transports::memory::Memory;
+use pipeline_transports::{Access, Regions};
+
+use crate::error::Error;
+use crate::memory::Book;
+
+/// What the data path may tell control before control has listened; stages try again when it is full.
+const EVENTS: usize = 1024;
+/// Segments of one node.
+const SEGMENTS: usize = 4096;
+/// File jobs that may wait for a worker; a client waits for its answer, so there are few.
+const FILE_JOBS: usize = 256;
+
+/// What a running node is made of.
+pub(crate) struct Parts {
+    pub(crate) world: Arc<World>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) client: Client,
+    pub(crate) graph: RwLock<Graph<Key>>,
+    pub(crate) control: Control,
+    pub(crate) book: Book,
+}
+
+/// Starts everything, or nothing.
+pub(crate) fn start(config: Config) -> Result<Parts, Error> {
+    let config = Arc::new(config);
+    let (events, hear) = bounded(EVENTS);
+    let world = Arc::new(world(&config, events)?);
+    let book = Book::default();
+    for segment in &config.segments {
+        open_segment(&world, &book, segment)?;
+    }
+    let specs = catalog::specs(&config, &world)?;
+    let graph = Graph::start(&config.blueprint, specs, Arc::new(Verdicts(world.clone())));
+    let graph = graph.map_err(|e| Error::Start(e.to_string()))?;
+    let inlet = Arc::new(Entry(graph.inlet()));
+    let client = Client::new(world.clone(), inlet, config.limits.deadline);
+    // After the graph: control dials for seats that have opened their boxes.
+    let control = Control::start(world.clone(), settings(&config)?, hear)?;
+    Ok(Parts { world, config, client, graph: RwLock::new(graph), control, book })
+}
+
+/// The tables and transports of a node, sized by `[limits]`.
+fn world(config: &Config, events: Sender<Event>) -> Result<World, Error> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|e| Error::Start(format!("no random numbers: {e}")))?;
+    // 0 stands for "never opened" in tables of peers.
+    let incarnation = u64::from_le_bytes(random).max(1);
+    let regions = Arc::new(Regions::new(size(config.limits.regions)));
+    let mut transports = Vec::new();
+    for declared in &config.transports {
+        transports.push(TransportEntry {
+            name: declared.name.clone(),
+            kind: declared.kind.clone(),
+            transport: catalog::transport(declared, incarnation, &regions)?,
+        });
+    }
+    Ok(World {
+        name: config.node.name.clone(),
+        incarnation,
+        ledger: Arc::new(Ledger::new(Sizes::of(&config.limits), regions.clone())),
+        regions,
+        segments: SegmentTable::new(SEGMENTS),
+        files: Desk::new(FILE_JOBS),
+        transports,
+        peers: Peers::new(size(config.limits.peers)),
+        mail: PostOffice::default(),
+        seats: Seats::default(),
+        events,
+        control: OnceLock::new(),
+    })
+}
+
+fn size(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+fn settings(config: &Config) -> Result<Settings, Error> {
+    let key = config.auth_key_file.as_deref().map(SharedKey::from_file).transpose()?;
+    Ok(Settings {
+        listen: config.node.listen.clone(),
+        advertise: config.node.advertise.clone(),
+        key,
+        names: config.peers.clone(),
+        sessions: size(config.limits.peers),
+        links: size(config.limits.links),
+        ..Settings::default()
+    })
+}
+
+/// Makes a segment of the file: its region, its name, and for a `dir` the folder behind it.
+fn open_segment(world: &Arc<World>, book: &Book, segment: &SegmentConfig) -> Result<(), Error> {
+    let (kind, bytes) = match &segment.kind {
+        SegmentKind::Dram { size } => ("dram", *size),
+        SegmentKind::Dir { buffer, .. } => ("dir", *buffer),
+    };
+    let access = match &segment.kind {
+        SegmentKind::Dram { .. } => access(&segment.access),
+        // Bytes of files pass through it both ways; what may be done to the files is judged by name.
+        SegmentKind::Dir { .. } => Access::ReadWrite,
+    };
+    world.segments.create(&segment.name, kind)?;
+    let region = book.register(world, Memory::allocate(bytes)?, access)?;
+    book.publish(world, &segment.name, region.id())?;
+    if let SegmentKind::Dir { path, .. } = &segment.kind {
+        let opened = Root::open(&segment.name, path, region.id(), bytes, self::access(&segment.access));
+        let why = |e| format!("segment `{}`: folder {}: {e}", segment.name, path.display());
+        world.files.add(opened.map_err(|e| Error::Start(why(e)))?);
+    }
+    Ok(())
+}
+
+fn access(word: &str) -> Access {
+    match (access_allows(word, "read"), access_allows(word, "write")) {
+        (true, true) => Access::ReadWrite,
+        (true, false) => Access::Read,
+        (false, true) => Access::Write,
+        (false, false) => Access::Local,
+    }
+}
+
+fn access_allows(word: &str, what: &str) -> bool {
+    word.split('_').any(|part| part == what)
+}
+
+/// The graph's inlet, as the client wants it.
+struct Entry(GraphInlet<Key>);
+
+impl Inlet for Entry {
+    fn workers(&self) -> usize {
+        self.0.workers()
+    }
+
+    fn worker_of(&self, key: Key) -> usize {
+        self.0.worker_of(key)
+    }
+
+    fn push_all(&self, keys: &[Key]) -> Result<(), SubmitError> {
+        self.0.push_all(keys).map_err(|full| match full {
+            Full::NoRoom => SubmitError::Busy { what: "the edge from `submit`" },
+            Full::Closed => SubmitError::Stopped,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of `access` mean what they say.
+    #[test]
+    fn access_words() {
+        let words = ["read", "write", "read_write"].map(access);
+        assert_eq!(words, [Access::Read, Access::Write, Access::ReadWrite]);
+    }
+}

@@ -1,0 +1,167 @@
+//! The options of `bench`, and the sizes they ask for.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use crate::cli::quantity::{bytes, positive};
+
+/// Direction of the transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Direction {
+    /// The target's bytes to here.
+    Read,
+    /// Bytes from here to the target.
+    Write,
+}
+
+impl Direction {
+    /// As in the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Measure what a pipeline does: one line a size, a table by stage, and the ceiling in the same run.
+///
+/// Without --target it starts a target process of its own on loopback. GB = 10^9 bytes; latency is submit to
+/// done, and done means that the target has applied the last byte; peak is the best 100 ms.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  pipeline-node bench                                          # a sweep, 4KiB to 64MiB, on loopback
+  pipeline-node bench --size 4KiB --depth 64 --json
+  pipeline-node bench --target 10.0.0.2:7001 --segment kv --op read --size 1MiB
+  pipeline-node bench --size 1MiB --min-gb-per-s 5 --max-p99-us 2000   # exit 3 when missed")]
+pub struct Args {
+    /// Measure against this peer instead of a target of our own.
+    #[arg(long, value_name = "PEER")]
+    pub target: Option<String>,
+    /// The target's segment; it must allow the operation.
+    #[arg(long, default_value = "bench", value_name = "NAME")]
+    pub segment: String,
+    /// The file that declares the pipeline of this side [default: the preset `tcp`].
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Override a value of the file: 'pools.nic.threads=2'. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Direction.
+    #[arg(long, value_enum, default_value = "write")]
+    pub op: Direction,
+    /// Bytes a request. May be repeated, or a list: 4KiB,1MiB.
+    #[arg(long, value_parser = bytes, value_delimiter = ',', value_name = "BYTES", conflicts_with = "sweep")]
+    pub size: Vec<u64>,
+    /// Sizes FROM..TO, doubling [default, without --size: 4KiB..64MiB].
+    #[arg(long, value_name = "FROM..TO", value_parser = sweep)]
+    pub sweep: Option<Sweep>,
+    /// Requests a batch. The latency of a request is that of its batch.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65536))]
+    pub batch: u64,
+    /// Batches in flight, a thread.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65536))]
+    pub depth: u64,
+    /// Pieces a request is scattered over, 1 to 256; each goes to a place of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub iov: u64,
+    /// Size of a slice, for `request_split` (short for --set stages.split.slice=…).
+    #[arg(long, value_name = "BYTES")]
+    pub slice: Option<String>,
+    /// Threads that submit.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub threads: u64,
+    /// How long each round of a size runs.
+    #[arg(long, default_value_t = 1.0, value_name = "S", conflicts_with = "iterations", value_parser = seconds)]
+    pub seconds: f64,
+    /// Batches each thread runs in a round, instead of a time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub iterations: Option<u64>,
+    /// Rounds a size; each runs the bare loop and the pipeline, and medians are reported.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
+    pub rounds: u64,
+    /// Requests a second, in all; latency is then measured from the intended time.
+    #[arg(long, value_name = "REQ/S", value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Bytes of memory used on each side, at most; places are used again beyond it.
+    #[arg(long, default_value = "256MiB", value_parser = bytes, value_name = "BYTES")]
+    pub memory: u64,
+    /// Verify every byte after each size, and count wrong ones.
+    #[arg(long)]
+    pub check: bool,
+    /// Leave the bare loop out.
+    #[arg(long)]
+    pub no_ceiling: bool,
+    /// One JSON object a size instead of the tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Exit 3 if a size stays below this.
+    #[arg(long, value_name = "GB/S", value_parser = positive)]
+    pub min_gb_per_s: Option<f64>,
+    /// Exit 3 if the p99 of a size is above this.
+    #[arg(long, value_name = "US", value_parser = positive)]
+    pub max_p99_us: Option<f64>,
+}
+
+/// Sizes that double.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    from: u64,
+    to: u64,
+}
+
+impl Args {
+    /// The sizes to run, in order.
+    pub fn sizes(&self) -> Vec<u64> {
+        if !self.size.is_empty() {
+            return self.size.clone();
+        }
+        self.sweep.unwrap_or(Sweep { from: 4 << 10, to: 64 << 20 }).sizes()
+    }
+}
+
+impl Sweep {
+    fn sizes(self) -> Vec<u64> {
+        std::iter::successors(Some(self.from), |s| s.checked_mul(2)).take_while(|s| *s <= self.to).collect()
+    }
+}
+
+fn sweep(text: &str) -> Result<Sweep, String> {
+    let (from, to) = text.split_once("..").ok_or("write FROM..TO, as in 4KiB..64MiB")?;
+    let (from, to) = (bytes(from)?, bytes(to)?);
+    if from > to {
+        return Err(format!("{from} is more than {to}: write the smaller size first"));
+    }
+    Ok(Sweep { from, to })
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(s) if (0.01..=86_400.0).contains(&s) => Ok(s),
+        _ => Err("a number of seconds from 0.01 to 86400".into()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(r) if (0.001..=1e9).contains(&r) => Ok(r),
+        _ => Err("requests a second, from 0.001 to 1e9".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sweep doubles from its first size and includes its last; it cannot run away at 64 bits.
+    #[test]
+    fn sweeps() {
+        assert_eq!(sweep("4KiB..16KiB").unwrap().sizes(), [4096, 8192, 16384]);
+        assert_eq!(sweep("3..7").unwrap().sizes(), [3, 6]);
+        assert_eq!(Sweep { from: 1 << 63, to: u64::MAX }.sizes(), [1 << 63]);
+        for wrong in ["4KiB", "2..1", "0..1", "a..b"] {
+            assert!(sweep(wrong).is_err(), "{wrong}");
+        }
+    }
+}

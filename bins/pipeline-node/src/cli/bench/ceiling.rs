@@ -1,0 +1,92 @@
+//! The ceiling: a bare loop with our frame, ack, working set, lanes and wait, against a process of its own, run in
+//! turn with the pipeline so that both see the same machine.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use pipeline_node::Config;
+use pipeline_stages::catalog::tcp_settings;
+use pipeline_transports::Op;
+use pipeline_transports::tcp::ceiling::{CeilingSettings, Wait, initiate, serve};
+
+use super::args::{Args, Direction};
+use super::child::Child;
+use super::layout::Layout;
+use super::tally::ratio;
+use crate::cli::exit::{Failure, Outcome};
+
+/// How long a round of it runs when the pipeline's rounds are counted in batches.
+const USUAL: Duration = Duration::from_millis(250);
+
+/// The target of the bare loop, and what it has in common with the pipeline.
+pub struct Ceiling {
+    _child: Child,
+    address: SocketAddr,
+    settings: CeilingSettings,
+}
+
+impl Ceiling {
+    /// Starts its target; `None` when no TCP transport is declared.
+    ///
+    /// # Errors
+    /// When the process cannot be started.
+    pub fn start(args: &Args, config: &Config) -> Result<Option<Self>, Failure> {
+        let Some(tcp) = config.transports.iter().find(|t| t.kind == "tcp") else { return Ok(None) };
+        let (child, ready) = Child::start(&["ceiling-target".to_owned()])?;
+        let address = ready.trim().parse();
+        let address =
+            address.map_err(|e| Failure::failed(format!("the bare loop's target: {ready}: {e}")))?;
+        let sockets = tcp_settings(tcp);
+        let reap = config.stages.iter().position(|s| s.kind == "cq_reap");
+        let pool = reap.and_then(|i| config.blueprint.stages[i].pool).map(|p| &config.blueprint.pools[p]);
+        let spins = pool.is_some_and(|p| p.wait.park_ns == 0);
+        let settings = CeilingSettings {
+            op: match args.op {
+                Direction::Read => Op::Read,
+                Direction::Write => Op::Write,
+            },
+            bytes: 0,
+            batch: cut(args.batch * args.iov),
+            depth: cut(args.depth * args.threads),
+            lanes: sockets.lanes,
+            wait: if spins { Wait::Spin } else { Wait::Park },
+            working_set: 0,
+            duration: args.iterations.map_or(Duration::from_secs_f64(args.seconds), |_| USUAL),
+            sockets,
+        };
+        Ok(Some(Self { _child: child, address, settings }))
+    }
+
+    /// One round: GB/s.
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub fn round(&self, size: u64, iov: u64, layout: Layout) -> Result<f64, Failure> {
+        let bytes = size / iov;
+        let settings =
+            CeilingSettings { bytes, working_set: layout.bytes().max(bytes), ..self.settings.clone() };
+        let report = initiate(&settings, self.address);
+        let report = report.map_err(|e| Failure::failed(format!("the bare loop: {e}")))?;
+        Ok(ratio(report.bytes as f64, report.elapsed.as_nanos() as f64))
+    }
+}
+
+fn cut(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// The hidden command of its target process: tells its address, then serves one run after the other.
+///
+/// # Errors
+/// 71 when it cannot listen.
+pub fn target() -> Outcome {
+    super::child::end_with_parent()?;
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::system)?;
+    println!("{}", listener.local_addr().map_err(Failure::system)?);
+    std::io::stdout().flush().map_err(Failure::system)?;
+    loop {
+        // A run that breaks off is over; the next one may come.
+        let _ = serve(&listener);
+    }
+}

@@ -1,0 +1,288 @@
+//! `bench`: sizes × rounds of the same loop an application would write, against a bare loop in the same run.
+
+mod args;
+pub mod ceiling;
+pub mod child;
+mod host;
+mod layout;
+mod load;
+mod pattern;
+mod report;
+mod tally;
+mod target;
+mod verify;
+
+use std::time::Duration;
+
+use pipeline_graph::{Snapshot, StageStats};
+use pipeline_node::{Engine, Peer, Region, Segment};
+
+pub use args::Args;
+use ceiling::Ceiling;
+use layout::Layout;
+use load::{Load, Until};
+use report::{HEAD, Line, StageLine};
+use tally::{Tally, median, ratio};
+use target::Target;
+
+use super::exit::{Failure, Outcome};
+use super::failures::engine;
+use super::file::{self, source};
+use super::logs;
+
+/// How long the target may take to be reached.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Before the first round of a size: links open, memory is touched.
+const WARM_UP: Duration = Duration::from_millis(100);
+
+/// Runs it.
+///
+/// # Errors
+/// 1 for errors or wrong bytes, 3 for a missed threshold, 69 when the target cannot be reached.
+pub fn run(args: &Args) -> Outcome {
+    let sizes = args.sizes();
+    let layouts: Vec<Layout> = sizes.iter().map(|s| layout(args, *s)).collect::<Result<_, _>>()?;
+    let bytes = layouts.iter().map(Layout::bytes).max().unwrap_or(1);
+    let mut set = args.set.clone();
+    set.extend(args.slice.iter().map(|s| format!("stages.split.slice='{s}'")));
+    let loaded = file::load(&source(args.file.as_deref(), &set))?;
+    logs::install("warn");
+    let own = match &args.target {
+        Some(_) => None,
+        None => Some(Target::start(args, bytes)?),
+    };
+    let address = match (&args.target, &own) {
+        (Some(address), _) => address.clone(),
+        (None, Some(own)) => own.address.clone(),
+        (None, None) => return Err(Failure::usage("no target")),
+    };
+    header(args, own.as_ref(), &address);
+    // Its other half runs on this machine, so it says nothing about a target elsewhere.
+    let ceiling = match (&own, args.no_ceiling) {
+        (Some(_), false) => Ceiling::start(args, &loaded.config)?,
+        _ => None,
+    };
+    let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
+    let region = node.allocate(bytes).map_err(|e| engine(&e))?;
+    let peer = node.open_within(&address, OPEN_TIMEOUT).map_err(|e| engine(&e))?;
+    let segment = peer.segment(&args.segment).map_err(|e| engine(&e))?;
+    if segment.len() < bytes {
+        return Err(Failure::failed(format!(
+            "segment `{}` has {} bytes and this run needs {bytes}; lower --memory or --size, or enlarge it",
+            args.segment,
+            segment.len()
+        )));
+    }
+    let bench = Bench { args, node: &node, peer: &peer, region: &region, segment: &segment, ceiling };
+    let mut verdicts = Vec::new();
+    for (size, layout) in sizes.into_iter().zip(layouts) {
+        let line = bench.size(size, layout)?;
+        show(args, &line).map_err(Failure::system)?;
+        verdicts.extend(judge(args, &line));
+    }
+    match verdicts.into_iter().reduce(Failure::worse) {
+        None => Ok(()),
+        Some(failure) => Err(failure),
+    }
+}
+
+fn layout(args: &Args, size: u64) -> Result<Layout, Failure> {
+    let in_flight = args.threads * args.depth * args.batch;
+    Layout::new(size, args.iov, in_flight, args.memory).map_err(Failure::usage)
+}
+
+fn header(args: &Args, own: Option<&Target>, address: &str) {
+    let mut lines = host::facts(args);
+    lines.push(match own {
+        Some(own) => format!("target: a process of our own (pid {}) on loopback, {address}", own.pid()),
+        None => format!("target: {address}, segment {}", args.segment),
+    });
+    for line in &lines {
+        // In JSON, stdout is objects only.
+        if args.json { eprintln!("# {line}") } else { println!("# {line}") }
+    }
+    if !args.json {
+        println!("{HEAD}");
+    }
+}
+
+fn show(args: &Args, line: &Line) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer(&mut out, line)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}\n{}", line.row(), line.stage_table())?;
+    }
+    out.flush()
+}
+
+fn judge(args: &Args, line: &Line) -> Vec<Failure> {
+    let mut found = Vec::new();
+    let size = line.bytes;
+    if line.errors > 0 {
+        found.push(Failure::failed(format!("{size} bytes: {} requests failed", line.errors)));
+    }
+    if let Some(wrong) = line.wrong.filter(|w| *w > 0) {
+        found.push(Failure::failed(format!("{size} bytes: {wrong} bytes are wrong at the destination")));
+    }
+    if let Some(least) = args.min_gb_per_s.filter(|least| line.gb_per_s_avg < *least) {
+        let what = format!("{size} bytes: {:.3} GB/s, --min-gb-per-s {least}", line.gb_per_s_avg);
+        found.push(Failure::threshold(what));
+    }
+    if let Some(most) = args.max_p99_us.filter(|most| line.p99_us > *most) {
+        found.push(Failure::threshold(format!(
+            "{size} bytes: p99 {:.1} us, --max-p99-us {most}",
+            line.p99_us
+        )));
+    }
+    found
+}
+
+struct Bench<'a> {
+    args: &'a Args,
+    node: &'a Engine,
+    peer: &'a Peer,
+    region: &'a Region,
+    segment: &'a Segment,
+    ceiling: Option<Ceiling>,
+}
+
+/// What the rounds of a size add up to.
+struct Sum {
+    tally: Tally,
+    rates: Vec<f64>,
+    ceilings: Vec<f64>,
+    submitted: Vec<u64>,
+    cpu_ns: u64,
+    target_cpu_ns: Option<u64>,
+    stages: Snapshot,
+}
+
+impl Bench<'_> {
+    fn size(&self, size: u64, layout: Layout) -> Result<Line, Failure> {
+        let args = self.args;
+        let until = match args.iterations {
+            Some(n) => Until::Batches(n),
+            None => Until::Time(Duration::from_secs_f64(args.seconds)),
+        };
+        let load = Load {
+            engine: self.node,
+            region: self.region,
+            segment: self.segment,
+            op: args.op,
+            layout,
+            size,
+            batch: args.batch,
+            depth: args.depth,
+            threads: args.threads,
+            rate: args.rate,
+            until,
+        };
+        let seed = size.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        if args.check {
+            verify::prepare(&load, seed).map_err(Failure::failed)?;
+        } else if args.iterations.is_none() {
+            Load { until: Until::Time(WARM_UP), rate: None, ..load }.run();
+        }
+        let sum = self.rounds(&load)?;
+        let wrong = match args.check {
+            true => {
+                Some(verify::count_wrong(&load, seed, &load.used(&sum.submitted)).map_err(Failure::failed)?)
+            }
+            false => None,
+        };
+        Ok(line(args, size, sum, wrong))
+    }
+
+    fn rounds(&self, load: &Load<'_>) -> Result<Sum, Failure> {
+        let mut sum = Sum {
+            tally: Tally::new(),
+            rates: Vec::new(),
+            ceilings: Vec::new(),
+            submitted: vec![0; load.threads as usize],
+            cpu_ns: 0,
+            target_cpu_ns: Some(0),
+            stages: Snapshot::default(),
+        };
+        for _ in 0..self.args.rounds {
+            if let Some(ceiling) = &self.ceiling {
+                sum.ceilings.push(ceiling.round(load.size, self.args.iov, load.layout)?);
+            }
+            self.node.reset_peaks();
+            let (before, cpu, target) = (self.node.stats(), own_cpu_ns(), self.peer.cpu_ns().ok());
+            let round = load.run();
+            sum.cpu_ns += own_cpu_ns() - cpu;
+            let spent =
+                self.peer.cpu_ns().ok().zip(target).map(|(after, before)| after.saturating_sub(before));
+            sum.target_cpu_ns = sum.target_cpu_ns.zip(spent).map(|(a, b)| a + b);
+            sum.stages = self.node.stats().since(&before);
+            sum.rates.push(round.tally.gb_per_s());
+            sum.tally.merge(&round.tally, false);
+            for (all, more) in sum.submitted.iter_mut().zip(&round.submitted) {
+                *all += more;
+            }
+            if let Some(trouble) = round.trouble {
+                eprintln!("# {} bytes: {trouble}", load.size);
+                if round.tally.requests == 0 {
+                    return Err(Failure::failed(format!("{} bytes: no request ended well", load.size)));
+                }
+            }
+        }
+        Ok(sum)
+    }
+}
+
+fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
+    let tally = &sum.tally;
+    let gb = tally.bytes as f64 / 1e9;
+    let gb_per_s = median(&mut sum.rates);
+    let ceiling = (!sum.ceilings.is_empty()).then(|| median(&mut sum.ceilings));
+    Line {
+        bytes: size,
+        op: args.op.name(),
+        batch: args.batch,
+        depth: args.depth,
+        gb_per_s_avg: gb_per_s,
+        gb_per_s_peak: tally.peak_gb_per_s().max(gb_per_s),
+        gbit_per_s_avg: gb_per_s * 8.0,
+        mreq_per_s: gb_per_s * 1e3 / size as f64,
+        p50_us: tally.latency_us(50.0),
+        p90_us: tally.latency_us(90.0),
+        p99_us: tally.latency_us(99.0),
+        p999_us: tally.latency_us(99.9),
+        max_us: tally.latency_max_us(),
+        cpu_s_per_gb_initiator: ratio(sum.cpu_ns as f64 / 1e9, gb),
+        cpu_s_per_gb_target: sum.target_cpu_ns.map(|ns| ratio(ns as f64 / 1e9, gb)),
+        ceiling_gb_per_s: ceiling,
+        ceiling_pct: ceiling.map(|c| 100.0 * ratio(gb_per_s, c)),
+        confirmed_bytes: tally.bytes,
+        wrong,
+        errors: tally.errors,
+        stages: sum.stages.stages.iter().map(stage_line).collect(),
+    }
+}
+
+fn stage_line(stage: &StageStats) -> StageLine {
+    let us = |ns: u64| ns as f64 / 1e3;
+    StageLine {
+        stage: stage.name.clone(),
+        threads: stage.threads,
+        cap: stage.cap as u64,
+        depth_avg: stage.depth_avg(),
+        depth_max: stage.depth_max,
+        wait_p50_us: us(stage.wait.quantile(0.5)),
+        wait_p99_us: us(stage.wait.quantile(0.99)),
+        service_p50_us: us(stage.service.quantile(0.5)),
+        service_p99_us: us(stage.service.quantile(0.99)),
+        util_pct: stage.util_pct(),
+        blocked_pct: stage.blocked_pct(),
+    }
+}
+
+/// CPU time of this process so far.
+fn own_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

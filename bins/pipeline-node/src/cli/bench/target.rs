@@ -1,0 +1,46 @@
+//! The target that `bench` starts when none is named: another node of the same file, on loopback.
+
+use super::args::Args;
+use super::child::Child;
+use crate::cli::exit::Failure;
+
+/// A running target node.
+pub struct Target {
+    child: Child,
+    /// Where it listens.
+    pub address: String,
+}
+
+impl Target {
+    /// Starts one with a segment of `bytes` bytes and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it cannot be started, or ends before it is ready (its stderr is ours).
+    pub fn start(args: &Args, bytes: u64) -> Result<Self, Failure> {
+        let mut command = vec!["run".to_owned(), "--json".into(), "--with-parent".into()];
+        command.push(args.file.as_ref().map_or("--built-in".into(), |f| f.display().to_string()));
+        let segment = &args.segment;
+        let ours = [
+            format!("segments.{segment}.kind='dram'"),
+            format!("segments.{segment}.size='{bytes}B'"),
+            format!("segments.{segment}.access='read_write'"),
+            "node.listen='127.0.0.1:0'".into(),
+            "node.name='bench-target'".into(),
+            "log.level='warn'".into(),
+        ];
+        for set in args.set.iter().chain(&ours) {
+            command.extend(["--set".into(), set.clone()]);
+        }
+        let (child, line) = Child::start(&command)?;
+        let ready: Option<serde_json::Value> = serde_json::from_str(&line).ok();
+        match ready.as_ref().and_then(|r| r.get("address")?.as_str()) {
+            Some(address) => Ok(Self { child, address: address.to_owned() }),
+            None => Err(Failure::failed(format!("the target process said: {line}"))),
+        }
+    }
+
+    /// Its process, for messages.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+}

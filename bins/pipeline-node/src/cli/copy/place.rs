@@ -1,0 +1,88 @@
+//! `PEER:SEGMENT[/PATH]` or a local path: which of the two an argument of `copy` is.
+//! Deliberately decided by the text alone, so that a script does not change meaning with the folder it runs in.
+
+use std::path::PathBuf;
+
+/// One side of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A path here.
+    Local(PathBuf),
+    /// A path in a segment of a peer.
+    Remote(RemotePlace),
+}
+
+/// A path in a segment of a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemotePlace {
+    /// Name or address.
+    pub peer: String,
+    /// Segment.
+    pub segment: String,
+    /// Path in it, without leading or trailing `/`; empty: its root.
+    pub path: String,
+    /// Whether it was written with a `/` at its end: "into this folder".
+    pub into: bool,
+}
+
+impl Place {
+    /// Remote when a `:` stands before the first `/` (outside brackets); `./a:b` is local.
+    ///
+    /// # Errors
+    /// What is wrong with it, when it looks remote and is not whole.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let head = text.split('/').next().unwrap_or_default();
+        let Some((peer, segment)) = head.rsplit_once(':') else { return Ok(Self::Local(text.into())) };
+        if peer.is_empty() || segment.is_empty() || segment.contains(']') {
+            return Err(format!(
+                "`{text}` names no segment: write PEER:SEGMENT[/PATH], as in `10.0.0.2:7001:models/llama`; \
+                 a local path with a colon starts with `./`"
+            ));
+        }
+        let path = text[head.len()..].trim_matches('/');
+        Ok(Self::Remote(RemotePlace {
+            peer: peer.to_owned(),
+            segment: segment.to_owned(),
+            path: path.to_owned(),
+            into: text.ends_with('/'),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote(text: &str) -> (String, String, String, bool) {
+        match Place::parse(text) {
+            Ok(Place::Remote(p)) => (p.peer, p.segment, p.path, p.into),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    /// Peers with ports, names, and IPv6 in brackets or bare are cut from the segment at the right colon.
+    #[test]
+    fn remote_places() {
+        let cases = [
+            ("10.0.0.2:7001:models/llama", ("10.0.0.2:7001", "models", "llama", false)),
+            ("[::1]:7001:models", ("[::1]:7001", "models", "", false)),
+            ("[::1]:models/a/b/", ("[::1]", "models", "a/b", true)),
+            ("store:models/", ("store", "models", "", true)),
+            ("store:m/a:b", ("store", "m", "a:b", false)),
+        ];
+        for (text, (peer, segment, path, into)) in cases {
+            assert_eq!(remote(text), (peer.into(), segment.into(), path.into(), into), "{text}");
+        }
+    }
+
+    /// A path is local as long as no colon comes before its first slash; half a remote place is refused.
+    #[test]
+    fn local_and_broken_places() {
+        for text in ["a", "/a:b", "./a:b", "dir/a:b", ".", "-"] {
+            assert_eq!(Place::parse(text), Ok(Place::Local(text.into())));
+        }
+        for text in [":7001", "host:", "[::1]", ":", "host:/abs"] {
+            assert!(Place::parse(text).unwrap_err().contains("PEER:SEGMENT"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The bar of `copy`: on a terminal only, on stderr, so that a pipe stays silent.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Counts what was copied, and draws it. Shared by all threads of a copy.
+pub struct Progress {
+    bar: ProgressBar,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Progress {
+    /// For `files` files of `bytes` bytes in all.
+    pub fn new(files: u64, bytes: u64) -> Self {
+        let target = if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr_with_hz(10)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(bytes), target);
+        let style = "{bar:32} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta}  {msg}";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        bar.set_message(format!("{files} files"));
+        Self { bar, files: AtomicU64::new(0), bytes: AtomicU64::new(0), failed: AtomicU64::new(0) }
+    }
+
+    /// So many bytes more have arrived.
+    pub fn bytes(&self, count: u64) {
+        self.bytes.fetch_add(count, Ordering::Relaxed);
+        self.bar.inc(count);
+    }
+
+    /// A file is whole at its destination.
+    pub fn file(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Something failed: said at once, so that a long list needs no memory.
+    pub fn failed(&self, what: &str, reason: &str) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.bar.suspend(|| eprintln!("failed: {what}: {reason}"));
+    }
+
+    /// Takes the bar away and answers files, bytes and failures.
+    pub fn finish(&self) -> (u64, u64, u64) {
+        self.bar.finish_and_clear();
+        let count = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        (count(&self.files), count(&self.bytes), count(&self.failed))
+    }
+}

@@ -1,0 +1,189 @@
+//! Local files to a peer: read a chunk, WRITE it into the lease, tell the peer to append it, commit.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::Sender;
+use pipeline_node::{FileAnswer, FileRequest};
+
+use super::assembly::{Assembly, Ended};
+use super::names::under;
+use super::session::{Bench, Session};
+use super::walk::{Found, Kind, Walk};
+
+/// What [`produce`] makes and [`work`] takes: a piece of work for one worker.
+pub enum Task {
+    /// A file of one chunk at most, start to end.
+    Small {
+        /// Here.
+        from: PathBuf,
+        /// There.
+        to: String,
+    },
+    /// A chunk of a larger file.
+    Chunk {
+        /// The file.
+        upload: Arc<Upload>,
+        /// Where in it.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+/// A file of several chunks.
+pub struct Upload {
+    id: u32,
+    file: File,
+    from: PathBuf,
+    state: Mutex<Assembly>,
+}
+
+/// Uploads what stands below `from` to `to` in the session's segment.
+pub fn produce(session: &Session<'_>, segment: &str, from: &Path, to: &str, tasks: &Sender<Task>) {
+    for found in Walk::new(from) {
+        if session.is_lost() {
+            return;
+        }
+        match found {
+            Ok(found) => offer(session, segment, found, to, tasks),
+            Err(missed) => session.progress.failed(&missed.path.display().to_string(), &missed.reason),
+        }
+    }
+}
+
+fn offer(session: &Session<'_>, segment: &str, found: Found, to: &str, tasks: &Sender<Task>) {
+    let to = under(to, &found.names.join("/"));
+    let sent = match found.kind {
+        Kind::Folder => {
+            // Folders are made even if nothing is in them; the root of a segment exists.
+            let made = if to.is_empty() {
+                Ok(FileAnswer::Done)
+            } else {
+                session.ask(FileRequest::MakeDirectory { segment: segment.to_owned(), path: to.clone() })
+            };
+            made.map(drop)
+        }
+        Kind::File(len) if len <= session.chunk => send(tasks, Task::Small { from: found.path.clone(), to }),
+        Kind::File(len) => large(session, &found.path, to, len, tasks),
+    };
+    if let Err(reason) = sent {
+        session.progress.failed(&found.path.display().to_string(), &reason);
+    }
+}
+
+/// Workers outlive the producer, so a task always finds one.
+fn send(tasks: &Sender<Task>, task: Task) -> Result<(), String> {
+    tasks.send(task).map_err(|_| "no worker is left".to_owned())
+}
+
+fn large(
+    session: &Session<'_>,
+    from: &Path,
+    to: String,
+    len: u64,
+    tasks: &Sender<Task>,
+) -> Result<(), String> {
+    let file = File::open(from).map_err(|e| e.to_string())?;
+    let id = begin(session, &file, to, len)?;
+    let state = Mutex::new(Assembly::new(len.div_ceil(session.chunk)));
+    let upload = Arc::new(Upload { id, file, from: from.to_path_buf(), state });
+    let mut offset = 0;
+    while offset < len {
+        let piece = session.chunk.min(len - offset);
+        send(tasks, Task::Chunk { upload: upload.clone(), offset, len: piece })?;
+        offset += piece;
+    }
+    Ok(())
+}
+
+fn begin(session: &Session<'_>, file: &File, to: String, len: u64) -> Result<u32, String> {
+    let executable = file.metadata().map_err(|e| e.to_string())?.permissions().mode() & 0o100 != 0;
+    match session.ask(FileRequest::Begin { lease: session.lease(), path: to, len, executable })? {
+        FileAnswer::Begun { upload } => Ok(upload),
+        other => Err(format!("unexpected answer {other:?}")),
+    }
+}
+
+/// Does one task.
+pub fn work(session: &Session<'_>, bench: &mut Bench, task: Task) {
+    match task {
+        Task::Small { from, to } => {
+            let done = small(session, bench, &from, to);
+            conclude(session, &from, done);
+        }
+        Task::Chunk { upload, offset, len } => {
+            let state = || upload.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let spoilt = state().is_spoilt();
+            let moved = if spoilt {
+                Err("another part of it failed".to_owned())
+            } else {
+                chunk(session, bench, &upload.file, upload.id, offset, len)
+            };
+            let ended = match moved {
+                Ok(crc) => state().moved(offset, len, crc),
+                Err(reason) => state().failed(reason),
+            };
+            match ended {
+                None => {}
+                Some(Ended::Whole(crc)) => conclude(session, &upload.from, commit(session, upload.id, crc)),
+                Some(Ended::Failed(reason)) => {
+                    abort(session, upload.id);
+                    conclude(session, &upload.from, Err(reason));
+                }
+            }
+        }
+    }
+}
+
+fn small(session: &Session<'_>, bench: &mut Bench, from: &Path, to: String) -> Result<(), String> {
+    let file = File::open(from).map_err(|e| e.to_string())?;
+    let len = file.metadata().map_err(|e| e.to_string())?.len();
+    if len > session.chunk {
+        return Err("it grew while it was being copied".into());
+    }
+    let upload = begin(session, &file, to, len)?;
+    let crc = if len == 0 { Ok(0) } else { chunk(session, bench, &file, upload, 0, len) };
+    crc.and_then(|crc| commit(session, upload, crc)).inspect_err(|_| abort(session, upload))
+}
+
+/// Moves one chunk; answers its CRC32C.
+fn chunk(
+    session: &Session<'_>,
+    bench: &mut Bench,
+    file: &File,
+    upload: u32,
+    offset: u64,
+    len: u64,
+) -> Result<u32, String> {
+    let bytes = &mut bench.buffer[..len as usize];
+    file.read_exact_at(bytes, offset).map_err(|e| match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => "it shrank while it was being copied".to_owned(),
+        _ => e.to_string(),
+    })?;
+    let crc = crc32c::crc32c(bytes);
+    bench.region.write(0, bytes).map_err(|e| e.to_string())?;
+    session.put(bench, len)?;
+    let lease_offset = bench.lease_offset;
+    session.ask(FileRequest::Chunk { upload, file_offset: offset, lease_offset, len })?;
+    session.progress.bytes(len);
+    Ok(crc)
+}
+
+fn commit(session: &Session<'_>, upload: u32, crc32c: u32) -> Result<(), String> {
+    session.ask(FileRequest::Commit { upload, crc32c }).map(drop)
+}
+
+/// Tells the peer to forget a file; if that fails as well, its session's end does it.
+fn abort(session: &Session<'_>, upload: u32) {
+    let _ = session.ask(FileRequest::Abort { upload });
+}
+
+fn conclude(session: &Session<'_>, from: &Path, done: Result<(), String>) {
+    match done {
+        Ok(()) => session.progress.file(),
+        Err(reason) => session.progress.failed(&from.display().to_string(), &reason),
+    }
+}

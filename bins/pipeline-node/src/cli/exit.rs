@@ -1,0 +1,108 @@
+//! How a command ends: one table of exit codes, the one in `docs/exit-codes.md`.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why a command did not do all that was asked.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+/// What a command answers.
+pub type Outcome = Result<(), Failure>;
+
+impl Failure {
+    /// 1: some of what was asked failed.
+    pub fn failed(message: impl fmt::Display) -> Self {
+        Self::new(1, message)
+    }
+
+    /// 2: the command line makes no sense.
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self::new(2, message)
+    }
+
+    /// 3: a threshold was missed.
+    pub fn threshold(message: impl fmt::Display) -> Self {
+        Self::new(3, message)
+    }
+
+    /// 69: a peer could not be reached, or refused.
+    pub fn peer(message: impl fmt::Display) -> Self {
+        Self::new(69, message)
+    }
+
+    /// 71: the system refused.
+    pub fn system(message: impl fmt::Display) -> Self {
+        Self::new(71, message)
+    }
+
+    /// 75: stopped before everything in flight had ended.
+    pub fn undrained(message: impl fmt::Display) -> Self {
+        Self::new(75, message)
+    }
+
+    /// 78: the file has findings (they have been printed).
+    pub fn findings(message: impl fmt::Display) -> Self {
+        Self::new(78, message)
+    }
+
+    fn new(code: u8, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string() }
+    }
+
+    /// Of two failures of one command, what it ends with: a threshold matters less than an error. Both are said.
+    pub fn worse(self, other: Self) -> Self {
+        let code = if self.code == 1 || other.code == 1 { 1 } else { self.code.max(other.code) };
+        Self { code, message: format!("{}\n{}", self.message, other.message) }
+    }
+
+    /// Says why on stderr and gives the code to the system.
+    pub fn report(&self) -> ExitCode {
+        if !self.message.is_empty() {
+            self.message.lines().for_each(|line| eprintln!("pipeline-node: {line}"));
+        }
+        ExitCode::from(self.code)
+    }
+
+    /// The number, for tests and for commands that start others.
+    #[cfg(test)]
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every code that the program can end with is a row of the documented table.
+    #[test]
+    fn codes_are_documented() {
+        let docs = include_str!("../../../../docs/exit-codes.md");
+        let all = [
+            Failure::failed(""),
+            Failure::usage(""),
+            Failure::threshold(""),
+            Failure::peer(""),
+            Failure::system(""),
+            Failure::undrained(""),
+            Failure::findings(""),
+        ];
+        for failure in all {
+            assert!(
+                docs.contains(&format!("| {} |", failure.code())),
+                "{} is not documented",
+                failure.code()
+            );
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The engine's typed errors as exit codes.
+
+use pipeline_node::Error;
+
+use super::exit::Failure;
+
+/// Which exit code an error of the engine is.
+pub fn engine(error: &Error) -> Failure {
+    match error {
+        Error::Config(findings) => super::file::refused(findings),
+        Error::Control(_) if error.is_peer() => Failure::peer(error),
+        Error::Control(_) | Error::Memory(_) | Error::Start(_) => Failure::system(error),
+        _ => Failure::failed(error),
+    }
+}

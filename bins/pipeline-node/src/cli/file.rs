@@ -1,0 +1,62 @@
+//! How commands that work on a file find it, load it, and show what is wrong with it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use pipeline_configs::{Findings, Loaded};
+use pipeline_node::Source;
+
+use super::exit::Failure;
+
+/// The file and its overrides.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct FileArgs {
+    /// The file.
+    #[arg(value_name = "FILE", required_unless_present = "config", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    /// The file, for those who prefer an option.
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Override a value of the file: 'pools.nic.threads=2'. May be repeated; the last one wins.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl FileArgs {
+    /// Where the file comes from, with what overrides it.
+    pub fn source(&self) -> Source {
+        let path = self.file.as_deref().or(self.config.as_deref()).unwrap_or_else(|| Path::new(""));
+        source(Some(path), &self.set)
+    }
+}
+
+/// A file, or the preset `tcp` when there is none, with overrides.
+pub fn source(path: Option<&Path>, set: &[String]) -> Source {
+    let source = match path {
+        Some(path) => Source::file(path),
+        None => Source::text("<built in>", "version = 1\nuse = \"tcp\"\n"),
+    };
+    source.environment().set(set)
+}
+
+/// Loads it; warnings go to stderr.
+///
+/// # Errors
+/// Exit 78, after the findings were printed.
+pub fn load(source: &Source) -> Result<Loaded, Failure> {
+    let loaded = source.load().map_err(|findings| refused(&findings))?;
+    eprint!("{}", loaded.warnings.text());
+    Ok(loaded)
+}
+
+/// Prints findings as text, and makes them an exit code.
+pub fn refused(findings: &Findings) -> Failure {
+    eprint!("{}", findings.text());
+    Failure::findings(count(findings))
+}
+
+/// `3 errors, 1 warning`.
+pub fn count(findings: &Findings) -> String {
+    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    format!("{}, {}", plural(findings.errors(), "error"), plural(findings.warnings(), "warning"))
+}

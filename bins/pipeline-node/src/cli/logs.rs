@@ -1,0 +1,17 @@
+//! Logs of the program, on stderr. The library only emits; whoever embeds it installs what it likes.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// Installs the subscriber: `RUST_LOG` beats `[log] level`.
+pub fn install(level: &str) {
+    let filter = EnvFilter::try_from_default_env().or_else(|_| EnvFilter::try_new(level));
+    let installed = tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("warn")))
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
+    // Somebody else's subscriber (a test's) is as good as ours.
+    drop(installed);
+}

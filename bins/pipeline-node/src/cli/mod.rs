@@ -1,0 +1,77 @@
+//! The command line. Results go to stdout, everything else to stderr; exit codes are in `docs/exit-codes.md`.
+
+mod bench;
+mod copy;
+mod exit;
+mod failures;
+mod file;
+mod graph;
+mod logs;
+mod quantity;
+mod run;
+mod validate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Moves bytes between registered memory of processes, hosts and files, through a pipeline that a TOML file
+/// declares.
+#[derive(Debug, Parser)]
+#[command(name = "pipeline-node", version = VERSION, propagate_version = true, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 threshold missed, 69 peer unreachable, 71 system
+refused, 75 not drained, 78 the file has findings."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_COMMIT"), ")");
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Validate(validate::Args),
+    Graph(graph::Args),
+    Bench(Box<bench::Args>),
+    Copy(copy::Args),
+    /// The other half of the bare loop that `bench` compares with.
+    #[command(hide = true)]
+    CeilingTarget,
+}
+
+/// Parses, runs, and tells the system how it ended.
+pub fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Graph(args) => graph::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Copy(args) => copy::run(&args),
+        Command::CeilingTarget => bench::ceiling::target(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// The definition of the command line is sound, and every command shows examples in its help.
+    #[test]
+    fn help_has_examples() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        for command in cli.get_subcommands_mut().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:"), "{} has no examples", command.get_name());
+        }
+    }
+}

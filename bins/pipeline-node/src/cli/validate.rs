@@ -1,0 +1,56 @@
+//! `validate`: every finding of a file in one run, then what it would run. Judges the file only: no machine is
+//! looked at and nothing is contacted.
+
+use clap::{Args as ClapArgs, ValueEnum};
+use pipeline_graph::Plan;
+
+use super::exit::{Failure, Outcome};
+use super::file::{FileArgs, count};
+
+/// How findings are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// One object a line, for editors.
+    Json,
+}
+
+/// Judge a file, and print its plan: threads, chains, queues, bytes.
+///
+/// Findings go to stderr, the plan to stdout. Exit 78 when there are errors.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  pipeline-node validate node.toml
+  pipeline-node validate node.toml --set pools.nic.threads=2
+  pipeline-node validate node.toml --format json --deny-warnings   # for an editor, for CI")]
+pub struct Args {
+    #[command(flatten)]
+    file: FileArgs,
+    /// How findings are written.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Warnings make it exit 78 as well.
+    #[arg(long)]
+    deny_warnings: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// Exit 78 when the file has errors.
+pub fn run(args: &Args) -> Outcome {
+    let loaded = args.file.source().load();
+    let findings = match &loaded {
+        Ok(loaded) => &loaded.warnings,
+        Err(findings) => findings,
+    };
+    match args.format {
+        Format::Text => eprint!("{}", findings.text()),
+        Format::Json => eprint!("{}", findings.json_lines()),
+    }
+    let failed = findings.errors() > 0 || (args.deny_warnings && findings.warnings() > 0);
+    let Ok(loaded) = &loaded else { return Err(Failure::findings(count(findings))) };
+    print!("{}", Plan::new(&loaded.config.blueprint).text("slices"));
+    if failed { Err(Failure::findings(count(findings))) } else { Ok(()) }
+}

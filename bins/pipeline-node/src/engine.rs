@@ -1,0 +1,232 @@
+//! The engine: one node inside a process. Everything an application does goes through it.
+//!
+//! Deliberately no signal handler, no global state, no thread that `validate` does not announce: two engines in
+//! one process do not know of each other.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use pipeline_configs::Config;
+use pipeline_graph::{DrainReport, Snapshot};
+use pipeline_stages::{Batch, Client, Key, Options, Request, SubmitError, World};
+use pipeline_transports::Access;
+use pipeline_transports::clock;
+use pipeline_transports::memory::{Memory, Region};
+
+use crate::assemble::{self, Parts};
+use crate::error::Error;
+use crate::memory::Book;
+use crate::peer::Peer;
+use crate::source::Source;
+
+/// How long [`Engine::open`] tries.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A running node. Cheap to clone; all methods may be called from any thread. When the last clone (and the last
+/// [`Peer`]) is gone it stops at once; to let work end first, [`Engine::drain`].
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What all clones share.
+pub(crate) struct Inner {
+    pub(crate) world: Arc<World>,
+    pub(crate) control: pipeline_stages::control::Control,
+    config: Arc<Config>,
+    client: Client,
+    graph: RwLock<pipeline_graph::Engine<Key>>,
+    book: Book,
+}
+
+impl Engine {
+    /// From a TOML file. Nothing but the file is read: no environment, no overrides (see [`Source`]).
+    ///
+    /// # Errors
+    /// [`Error::Config`] with every finding; [`Error::Control`] when the listener cannot be bound;
+    /// [`Error::Memory`], [`Error::Start`].
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::from_source(&Source::file(path.as_ref()))
+    }
+
+    /// From TOML text.
+    ///
+    /// # Errors
+    /// As [`Self::from_file`].
+    pub fn from_toml(text: &str) -> Result<Self, Error> {
+        Self::from_source(&Source::text("<text>", text))
+    }
+
+    /// From a file or text with overrides.
+    ///
+    /// # Errors
+    /// As [`Self::from_file`].
+    pub fn from_source(source: &Source) -> Result<Self, Error> {
+        Self::start(source.load().map_err(Error::Config)?.config)
+    }
+
+    /// From a configuration that was loaded before.
+    ///
+    /// # Errors
+    /// As [`Self::from_file`].
+    pub fn start(config: Config) -> Result<Self, Error> {
+        let Parts { world, config, client, graph, control, book } = assemble::start(config)?;
+        Ok(Self { inner: Arc::new(Inner { world, control, config, client, graph, book }) })
+    }
+
+    /// `[node] name`.
+    pub fn name(&self) -> &str {
+        &self.inner.world.name
+    }
+
+    /// Where it listens; with `listen = "…:0"` this has the port the system gave.
+    pub fn local_address(&self) -> SocketAddr {
+        self.inner.control.local_address()
+    }
+
+    /// What it was started from.
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// Zeroed memory of this node that peers cannot touch: the local side of its own requests.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]: a length of 0, no memory, or `limits.regions`.
+    pub fn allocate(&self, len: u64) -> Result<Region, Error> {
+        self.register(Memory::allocate(len)?, Access::Local)
+    }
+
+    /// Memory that was made elsewhere; see [`Memory::from_raw`]. `access` is what peers may do once it is
+    /// published.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]: empty, overlapping a registered region, or `limits.regions`.
+    pub fn register(&self, memory: Memory, access: Access) -> Result<Region, Error> {
+        self.inner.book.register(&self.inner.world, memory, access)
+    }
+
+    /// Takes a region back: its memory is the caller's again and nothing of ours touches it.
+    ///
+    /// # Errors
+    /// The region, with `Busy` while requests or peers use it: wait and try again, or [`Self::unregister_within`].
+    pub fn unregister(&self, region: Region) -> Result<Memory, (Region, Error)> {
+        self.inner.book.unregister(&self.inner.world, region)
+    }
+
+    /// As [`Self::unregister`], but lets nothing new begin and waits for what is under way.
+    ///
+    /// # Errors
+    /// The region, usable again, when `timeout` passed first.
+    pub fn unregister_within(&self, region: Region, timeout: Duration) -> Result<Memory, (Region, Error)> {
+        self.inner.book.unregister_within(&self.inner.world, region, timeout)
+    }
+
+    /// Adds an empty segment, to [`Self::publish`] regions in.
+    ///
+    /// # Errors
+    /// [`Error::Segment`]: the name is taken or no name.
+    pub fn add_segment(&self, name: &str) -> Result<(), Error> {
+        Ok(self.inner.world.segments.create(name, "dram")?)
+    }
+
+    /// Appends a region to one of our segments; answers where it starts there. Peers that open this node from
+    /// now on see it.
+    ///
+    /// # Errors
+    /// [`Error::Segment`], [`Error::Memory`] if it is not registered any more.
+    pub fn publish(&self, segment: &str, region: &Region) -> Result<u64, Error> {
+        self.inner.book.publish(&self.inner.world, segment, region.id())
+    }
+
+    /// Names of our segments.
+    pub fn segments(&self) -> Vec<String> {
+        self.inner.world.segments.names().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Opens a peer by its name under `[peers]` or by its address, within ten seconds.
+    ///
+    /// # Errors
+    /// [`Error::Control`] with the reason of every address.
+    pub fn open(&self, peer: &str) -> Result<Peer, Error> {
+        self.open_within(peer, OPEN_TIMEOUT)
+    }
+
+    /// Opens a peer: answers when its segments are known and a link to it is ready.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_within(&self, peer: &str, timeout: Duration) -> Result<Peer, Error> {
+        let id = self.inner.control.open(peer, by(timeout))?;
+        Peer::of(self.clone(), id)
+    }
+
+    /// Submits a batch: all of it, or nothing. Never blocks.
+    ///
+    /// # Errors
+    /// [`SubmitError`]: nothing was submitted.
+    pub fn submit(&self, requests: &[Request], options: Options) -> Result<Batch, SubmitError> {
+        self.inner.client.submit(requests, options)
+    }
+
+    /// As [`Self::submit`], but waits up to `timeout` for room.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit_wait(
+        &self,
+        requests: &[Request],
+        options: Options,
+        timeout: Duration,
+    ) -> Result<Batch, SubmitError> {
+        self.inner.client.submit_wait(requests, options, timeout)
+    }
+
+    /// What the engine measures of itself. Subtract two with [`Snapshot::since`].
+    pub fn stats(&self) -> Snapshot {
+        self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).snapshot()
+    }
+
+    /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.
+    pub fn reset_peaks(&self) {
+        self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).reset_peaks();
+    }
+
+    /// Takes nothing new from now on, and waits up to `timeout` until everything accepted has ended. The report
+    /// names the stages that still hold something. May be called again; it goes on draining.
+    pub fn drain(&self, timeout: Duration) -> DrainReport {
+        self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).drain(by(timeout))
+    }
+
+    /// Stops at once: threads are joined, links are closed. What has not ended fails `Stopped`.
+    pub fn stop(&self) {
+        self.inner.stop();
+    }
+}
+
+impl Inner {
+    fn stop(&self) {
+        self.control.close();
+        self.graph.write().unwrap_or_else(PoisonError::into_inner).stop();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("name", &self.name()).field("address", &self.local_address()).finish()
+    }
+}
+
+/// A deadline so far from now.
+pub(crate) fn by(timeout: Duration) -> pipeline_transports::Nanos {
+    clock::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,65 @@
+//! What can go wrong between a program and its engine. What can go wrong with a *request* is a
+//! [`crate::Failure`], and why a batch was not taken a [`crate::SubmitError`].
+
+use pipeline_configs::Findings;
+use pipeline_stages::control;
+use pipeline_stages::segments::SegmentError;
+
+/// See the file's head. Each names its object and says what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file has errors.
+    #[error("the pipeline cannot be built as declared:\n{}", .0.text())]
+    Config(Findings),
+    /// A worker, a transport or a file the engine needs cannot be had.
+    #[error("the engine cannot start: {0}")]
+    Start(String),
+    /// Memory cannot be registered, or not be given back.
+    #[error(transparent)]
+    Memory(#[from] pipeline_transports::Error),
+    /// A peer, or the listener.
+    #[error(transparent)]
+    Control(#[from] control::Error),
+    /// A name of one of our own segments.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// A name that the peer does not have.
+    #[error("peer {peer} has no segment `{segment}`; it has: {}", list(.known))]
+    UnknownSegment {
+        /// What it was opened by.
+        peer: String,
+        /// What was asked for.
+        segment: String,
+        /// What there was when it was opened.
+        known: Vec<String>,
+    },
+    /// The peer answered something else than it was asked.
+    #[error("peer {peer} gave an answer that does not fit: {answer}; are both sides of the same release?")]
+    Answer {
+        /// What it was opened by.
+        peer: String,
+        /// What it said.
+        answer: String,
+    },
+}
+
+impl Error {
+    /// Whether the peer is out of reach, gone, or wants nothing of us: nothing sent to it can succeed now.
+    pub fn is_peer(&self) -> bool {
+        matches!(
+            self,
+            Self::Control(
+                control::Error::Peer(_)
+                    | control::Error::Gone { .. }
+                    | control::Error::Deadline { .. }
+                    | control::Error::NoTransport { .. }
+                    | control::Error::Closed
+            )
+        )
+    }
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,92 @@
+//! Regions of this node and what transports know of them. Deliberately one lock, taken by registration only: the
+//! data path never comes here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pipeline_stages::World;
+use pipeline_transports::memory::{Memory, Region};
+use pipeline_transports::transport::Registration;
+use pipeline_transports::{Access, RegionId};
+
+use crate::error::Error;
+
+/// Registrations by region; never more than `limits.regions`, because the table refuses first.
+#[derive(Default)]
+pub(crate) struct Book {
+    entries: Mutex<HashMap<RegionId, Vec<Registration>>>,
+}
+
+impl Book {
+    /// Makes memory known to every transport, and a region of it.
+    pub(crate) fn register(
+        &self,
+        world: &Arc<World>,
+        memory: Memory,
+        access: Access,
+    ) -> Result<Region, Error> {
+        let registrations = world.transports.iter().map(|t| t.transport.register(&memory, access));
+        let registrations = registrations.collect::<Result<Vec<_>, _>>()?;
+        let id = world.regions.add(memory, access)?;
+        self.entries().insert(id, registrations);
+        Ok(Region::new(&world.regions, id)?)
+    }
+
+    /// Appends a region to a segment, with what the transports want quoted for it.
+    pub(crate) fn publish(&self, world: &World, segment: &str, id: RegionId) -> Result<u64, Error> {
+        let facts = world.regions.facts(id).ok_or(pipeline_transports::Error::NotRegistered(id))?;
+        let entries = self.entries();
+        let keys = entries.get(&id).into_iter().flatten().map(|r| r.key());
+        let key = keys.into_iter().find(|k| *k != 0).unwrap_or(0);
+        drop(entries);
+        Ok(world.segments.append(segment, id, facts.len, facts.access, key)?)
+    }
+
+    pub(crate) fn unregister(&self, world: &World, region: Region) -> Result<Memory, (Region, Error)> {
+        let id = region.id();
+        // Devices let go before the memory is anybody else's; peers are told of it no more.
+        match region.unregister() {
+            Ok(memory) => {
+                world.segments.remove_region(id);
+                self.entries().remove(&id);
+                Ok(memory)
+            }
+            Err((region, error)) => Err((region, error.into())),
+        }
+    }
+
+    pub(crate) fn unregister_within(
+        &self,
+        world: &World,
+        region: Region,
+        timeout: Duration,
+    ) -> Result<Memory, (Region, Error)> {
+        let id = region.id();
+        if let Err(error) = world.regions.shut(id) {
+            return Err((region, error.into()));
+        }
+        let begin = Instant::now();
+        let mut region = region;
+        loop {
+            match self.unregister(world, region) {
+                Ok(memory) => return Ok(memory),
+                Err((back, Error::Memory(pipeline_transports::Error::Busy(..))))
+                    if begin.elapsed() < timeout =>
+                {
+                    region = back;
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                Err((back, error)) => {
+                    // Only fails when it is gone, and then there is nothing to reopen.
+                    let _ = world.regions.reopen(id);
+                    return Err((back, error));
+                }
+            }
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<RegionId, Vec<Registration>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

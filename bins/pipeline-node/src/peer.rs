@@ -1,0 +1,141 @@
+//! A peer that was opened, and places in its segments. Cheap to clone; deliberately without a connection of
+//! its own: control keeps one for all.
+
+use std::fmt;
+use std::sync::Arc;
+
+use std::time::Duration;
+
+use pipeline_stages::Remote;
+use pipeline_stages::peer::{PeerId, PeerView, SegmentView};
+use pipeline_transports::control::{FileAnswer, FileRequest, Message};
+
+use crate::engine::{Engine, by};
+use crate::error::Error;
+
+/// How long a peer may take to answer a question on its control session. A file's commit syncs a disk.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An opened peer.
+#[derive(Clone)]
+pub struct Peer {
+    engine: Engine,
+    id: PeerId,
+    view: Arc<PeerView>,
+}
+
+impl Peer {
+    pub(crate) fn of(engine: Engine, id: PeerId) -> Result<Self, Error> {
+        let peer = engine.inner.world.peers.get(id).ok_or(pipeline_stages::control::Error::UnknownPeer)?;
+        let view = peer.view.load_full();
+        Ok(Self { engine, id, view })
+    }
+
+    /// The name it gave itself.
+    pub fn name(&self) -> &str {
+        &self.view.name
+    }
+
+    /// What it was opened by.
+    pub fn label(&self) -> Arc<str> {
+        self.engine.inner.world.peers.get(self.id).map_or_else(|| "".into(), |p| p.label.clone())
+    }
+
+    /// Changes with every start of that node. Requests to an earlier start fail `StalePeer`.
+    pub fn incarnation(&self) -> u64 {
+        self.view.incarnation
+    }
+
+    /// Names of its segments when it was opened.
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
+        self.view.segments.iter().map(|s| s.name.as_str())
+    }
+
+    /// One of its segments.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSegment`], with the names there are.
+    pub fn segment(&self, name: &str) -> Result<Segment, Error> {
+        let index = self.view.segments.iter().position(|s| s.name == name);
+        let index = index.ok_or_else(|| Error::UnknownSegment {
+            peer: self.label().to_string(),
+            segment: name.to_owned(),
+            known: self.segments().map(str::to_owned).collect(),
+        })?;
+        let start =
+            Remote { peer: self.id, incarnation: self.view.incarnation, segment: index as u32, offset: 0 };
+        Ok(Segment { start, view: self.view.segments[index].clone() })
+    }
+
+    /// CPU time its process has used since it started, nanoseconds.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when it is gone, [`Error::Answer`].
+    pub fn cpu_ns(&self) -> Result<u64, Error> {
+        match self.ask(Message::GetCpuTime)? {
+            Message::CpuTime { process_ns } => Ok(process_ns),
+            other => Err(self.unfit(&other)),
+        }
+    }
+
+    /// Asks about files of a `dir` segment. Their bytes pass through the lease that `Attach` gives, by READ and
+    /// WRITE.
+    ///
+    /// # Errors
+    /// [`Error::Control`] with the peer's reason, or when it is gone; [`Error::Answer`].
+    pub fn files(&self, request: FileRequest) -> Result<FileAnswer, Error> {
+        match self.ask(Message::File(request))? {
+            Message::Filed(answer) => Ok(answer),
+            other => Err(self.unfit(&other)),
+        }
+    }
+
+    fn ask(&self, message: Message) -> Result<Message, Error> {
+        Ok(self.engine.inner.control.request(self.id, message, by(ANSWER_TIMEOUT))?)
+    }
+
+    fn unfit(&self, answer: &Message) -> Error {
+        // It may hold a listing; a user needs its beginning.
+        let answer = format!("{answer:?}").chars().take(200).collect();
+        Error::Answer { peer: self.label().to_string(), answer }
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("label", &self.label()).field("name", &self.name()).finish()
+    }
+}
+
+/// A segment of a peer: one space of offsets.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    start: Remote,
+    view: Arc<SegmentView>,
+}
+
+impl Segment {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.view.name
+    }
+
+    /// `dram`, `dir` …
+    pub fn kind(&self) -> &str {
+        &self.view.kind
+    }
+
+    /// Bytes.
+    #[allow(
+        clippy::len_without_is_empty,
+        reason = "an empty segment is one that nothing was published in yet"
+    )]
+    pub fn len(&self) -> u64 {
+        self.view.len
+    }
+
+    /// A place in it, for [`crate::Request::read`] and [`crate::Request::write`].
+    pub fn at(&self, offset: u64) -> Remote {
+        Remote { offset, ..self.start }
+    }
+}

@@ -1,0 +1,70 @@
+//! `bench`: its report, its check, its exit codes.
+
+use serde_json::Value;
+
+use crate::node::{failure, output, stdout};
+
+const SHORT: &[&str] = &["bench", "--iterations", "20", "--rounds", "1", "--depth", "4"];
+
+fn run(more: &[&str]) -> Vec<Value> {
+    let text = stdout(&[SHORT, more, &["--json"]].concat());
+    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+/// Each size is one object that confirms every byte, finds none wrong, and has times, a ceiling and all stages.
+#[test]
+fn writes_are_confirmed_and_checked() {
+    let lines = run(&["--size", "4KiB,100000", "--batch", "3", "--iov", "2", "--check"]);
+    assert_eq!(lines.iter().map(|l| l["bytes"].as_u64().unwrap()).collect::<Vec<_>>(), [4096, 100_000]);
+    for line in lines {
+        let bytes = line["bytes"].as_u64().unwrap();
+        assert_eq!(line["confirmed_bytes"].as_u64().unwrap(), bytes * 3 * 20);
+        assert_eq!((&line["wrong"], &line["errors"], &line["op"]), (&0.into(), &0.into(), &"write".into()));
+        for key in ["gb_per_s_avg", "gb_per_s_peak", "p50_us", "max_us", "ceiling_gb_per_s", "ceiling_pct"] {
+            assert!(line[key].as_f64().unwrap() > 0.0, "{key}: {line}");
+        }
+        let stages: Vec<_> =
+            line["stages"].as_array().unwrap().iter().map(|s| s["stage"].as_str().unwrap()).collect();
+        assert!(
+            ["admit", "split", "post", "reap", "notify"].iter().all(|s| stages.contains(s)),
+            "{stages:?}"
+        );
+    }
+}
+
+/// READ moves the target's bytes here, and the check holds for it as well.
+#[test]
+fn reads_are_checked() {
+    let lines = run(&["--op", "read", "--size", "64KiB", "--check", "--no-ceiling"]);
+    assert_eq!((&lines[0]["wrong"], &lines[0]["errors"]), (&0.into(), &0.into()));
+    assert!(lines[0]["ceiling_pct"].is_null());
+}
+
+/// Without --json there are two tables with units in their heads.
+#[test]
+fn tables() {
+    let text = stdout(&[SHORT, &["--size", "4KiB", "--no-ceiling"]].concat());
+    assert!(text.contains("GB/s-avg") && text.contains("service-p50/p99(us)"), "{text}");
+    assert!(text.contains("a process of our own"), "it says so: {text}");
+}
+
+/// A missed threshold exits 3 and says by how much; a reached one exits 0.
+#[test]
+fn thresholds() {
+    let missed = [SHORT, &["--size", "4KiB", "--no-ceiling", "--min-gb-per-s", "100000"]].concat();
+    let (code, stderr) = failure(&missed);
+    assert_eq!(code, 3, "{stderr}");
+    assert!(stderr.contains("--min-gb-per-s 100000"), "{stderr}");
+    run(&["--size", "4KiB", "--no-ceiling", "--min-gb-per-s", "0.000001"]);
+}
+
+/// An unreachable target exits 69; sizes that make no sense exit 2.
+#[test]
+fn bad_targets_and_sizes() {
+    let (code, stderr) = failure(&[SHORT, &["--target", "127.0.0.1:1"]].concat());
+    assert_eq!(code, 69, "{stderr}");
+    let (code, _) = failure(&[SHORT, &["--size", "0"]].concat());
+    assert_eq!(code, 2);
+    let ended = output(&[SHORT, &["--size", "4", "--iov", "8"]].concat());
+    assert_eq!(ended.status.code(), Some(2));
+}

@@ -1,0 +1,74 @@
+//! The program and nodes of it, for tests. A node is killed with its test, however that ends.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// The program with arguments; nothing of the environment of the test reaches it.
+pub fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pipeline-node"));
+    command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub fn output(args: &[&str]) -> Output {
+    program(args).output().unwrap()
+}
+
+/// Its exit code and its stderr.
+pub fn failure(args: &[&str]) -> (i32, String) {
+    let output = output(args);
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Its stdout, if it ended well.
+#[track_caller]
+pub fn stdout(args: &[&str]) -> String {
+    let output = output(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {}\n{stderr}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A running node.
+pub struct Node {
+    pub child: Child,
+    pub address: String,
+}
+
+impl Node {
+    /// Starts one and waits for its ready line.
+    #[track_caller]
+    pub fn start(args: &[&str]) -> Self {
+        let mut command = program(&["run", "--json"]);
+        let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: serde_json::Value =
+            serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
+        let address = ready["address"].as_str().unwrap().to_owned();
+        Self { child, address }
+    }
+
+    /// One that serves `folder` as segment `files`.
+    pub fn serving(folder: &Path) -> Self {
+        let path = format!("segments.files.path='{}'", folder.display());
+        let args =
+            ["--set", "segments.files.kind='dir'", "--set", "segments.files.access='read_write'", "--set"];
+        Self::start(&[&["--built-in"], &args[..], &[path.as_str()]].concat())
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

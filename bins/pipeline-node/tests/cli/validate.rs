@@ -1,0 +1,65 @@
+//! `validate` and `graph`, and the command line itself.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::node::{failure, output, stdout};
+
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.toml");
+    fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+/// A good file exits 0 and prints its plan: threads, and queues with what they hold.
+#[test]
+fn a_good_file_has_a_plan() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n");
+    let plan = stdout(&["validate", path.to_str().unwrap()]);
+    assert!(plan.contains("front") && plan.contains("64 batches") && plan.contains("2048 slices"), "{plan}");
+}
+
+/// A bad file exits 78 with every finding at its place, on stderr; stdout stays empty.
+#[test]
+fn a_bad_file_has_findings() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n[pools]\nfront = { threads = 0 }\n[polls]\n");
+    let path = path.to_str().unwrap();
+    let ended = output(&["validate", path]);
+    assert_eq!(ended.status.code(), Some(78));
+    assert!(ended.stdout.is_empty());
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert!(stderr.contains(":4:") && stderr.contains(":5:"), "both places: {stderr}");
+    assert!(stderr.contains("pools"), "did-you-mean: {stderr}");
+    let (code, lines) = failure(&["validate", path, "--format", "json"]);
+    assert_eq!(code, 78);
+    let objects =
+        lines.lines().filter(|l| serde_json::from_str::<serde_json::Value>(l).is_ok_and(|v| v.is_object()));
+    assert!(objects.count() >= 2, "{lines}");
+}
+
+/// A file that does not exist is a finding as well.
+#[test]
+fn no_file() {
+    let (code, stderr) = failure(&["validate", "/nonexistent.toml"]);
+    assert_eq!(code, 78);
+    assert!(stderr.contains("/nonexistent.toml"), "{stderr}");
+}
+
+/// The three drawings show every stage.
+#[test]
+fn drawings() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n");
+    for (format, mark) in [("text", "post"), ("mermaid", "flowchart"), ("dot", "digraph")] {
+        let picture = stdout(&["graph", path.to_str().unwrap(), "--format", format]);
+        assert!(picture.contains(mark) && picture.contains("retry"), "{format}: {picture}");
+    }
+}
+
+/// A misspelt command exits 2 and is told what it may have meant.
+#[test]
+fn misspelt_commands() {
+    let (code, stderr) = failure(&["valdate"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("validate"), "{stderr}");
+}
