@@ -1,4 +1,5 @@
 //! The built program, as a user runs it: what it prints, what it leaves, how it ends.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod bench;
 mod copy;
