@@ -53,6 +53,8 @@ pub(crate) fn start(config: Config) -> Result<Parts, Error> {
     let specs = catalog::specs(&config, &world)?;
     let graph = Graph::start(&config.blueprint, specs, Arc::new(Verdicts(world.clone())));
     let graph = graph.map_err(|e| Error::Start(e.to_string()))?;
+    // Between the two: a link can only be dialled for halves that exist.
+    world.seats.attach_all(&world.transports)?;
     let inlet = Arc::new(Entry(graph.inlet()));
     let client = Client::new(world.clone(), inlet, config.limits.deadline);
     // After the graph: control dials for seats that have opened their boxes.
