@@ -31,8 +31,23 @@ impl Holding {
     }
 
     /// Watches one until its deadline.
+    #[inline]
     pub(crate) fn hold(&mut self, ledger: &Ledger, position: u32) {
         self.wheel.set(ledger, position, ledger.at(position).deadline());
+    }
+
+    /// Will watch one if it is still here at [`Self::settle`]; [`Self::let_go`] ends that.
+    #[inline]
+    pub(crate) fn defer(&self, ledger: &Ledger, position: u32) {
+        Wheel::defer(ledger, position);
+    }
+
+    /// Watches one that was deferred and is still here.
+    #[inline]
+    pub(crate) fn settle(&mut self, ledger: &Ledger, position: u32) {
+        if Wheel::is_deferred(ledger, position) {
+            self.hold(ledger, position);
+        }
     }
 
     /// Watches one until `at`.
@@ -41,6 +56,7 @@ impl Holding {
     }
 
     /// Watches it no longer.
+    #[inline]
     pub(crate) fn let_go(&mut self, ledger: &Ledger, position: u32) {
         self.wheel.drop_entry(ledger, position);
     }
@@ -52,6 +68,7 @@ impl Holding {
     }
 
     /// One whose time has come, no longer watched. Call until `None`.
+    #[inline]
     pub(crate) fn fire(&mut self, ledger: &Ledger, now: Nanos) -> Option<u32> {
         if self.wheel.len() == 0 {
             return None;

@@ -16,38 +16,45 @@ const COVER: u32 = 1 << 31;
 
 impl Key {
     /// The key of slice slot `index`.
+    #[inline]
     pub fn slice(index: u32, generation: u32) -> Self {
         debug_assert!(index < COVER);
         Self(u64::from(generation) << 32 | u64::from(index))
     }
 
     /// The key of the cover slice in request slot `index`.
+    #[inline]
     pub fn cover(index: u32, generation: u32) -> Self {
         debug_assert!(index < COVER);
         Self(u64::from(generation) << 32 | u64::from(index | COVER))
     }
 
     /// From the number a work request carried.
+    #[inline]
     pub fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 
     /// As a number, for a work request.
+    #[inline]
     pub fn raw(self) -> u64 {
         self.0
     }
 
     /// Whether it names a cover slice.
+    #[inline]
     pub fn is_cover(self) -> bool {
         self.0 as u32 & COVER != 0
     }
 
     /// Index of the slot.
+    #[inline]
     pub fn index(self) -> usize {
         (self.0 as u32 & !COVER) as usize
     }
 
     /// Generation of the slot.
+    #[inline]
     pub fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }

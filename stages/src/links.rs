@@ -27,6 +27,7 @@ impl<T> Links<T> {
     }
 
     /// Index of a link.
+    #[inline]
     pub(crate) fn find(&mut self, id: LinkId) -> Option<u32> {
         let recent = &mut self.recent[id.0 as usize % RECENT];
         if recent.0 == id {
@@ -37,6 +38,7 @@ impl<T> Links<T> {
         Some(index)
     }
 
+    #[inline]
     pub(crate) fn get(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index as usize)?.as_mut()
     }

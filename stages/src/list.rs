@@ -24,14 +24,17 @@ impl List {
         self.len as usize
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    #[inline]
     pub(crate) fn head(&self) -> Option<u32> {
         (self.head != NIL).then_some(self.head)
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, ledger: &Ledger, position: u32) {
         ledger.at(position).next.store(NIL, Relaxed);
         ledger.at(position).prev.store(self.tail, Relaxed);
@@ -54,6 +57,7 @@ impl List {
         self.len += 1;
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self, ledger: &Ledger) -> Option<u32> {
         let position = self.head()?;
         self.remove(ledger, position);
@@ -61,6 +65,7 @@ impl List {
     }
 
     /// Takes out one that is in *this* list.
+    #[inline]
     pub(crate) fn remove(&mut self, ledger: &Ledger, position: u32) {
         let slot = ledger.at(position);
         let (prev, next) = (slot.prev.load(Relaxed), slot.next.load(Relaxed));

@@ -92,19 +92,46 @@ enum Placed {
     Failed(Reason),
 }
 
+/// A peer as one run sees it: looked at once for all of its slices.
+struct Sight {
+    peer: PeerId,
+    /// Version plus one, from before the rest was looked at: a change after that makes it look old.
+    version: u64,
+    incarnation: u64,
+    state: PeerState,
+    links: Arc<Vec<LinkRef>>,
+}
+
+impl Sight {
+    fn of(peer: PeerId, target: &Peer) -> Self {
+        let version = target.version.load(Acquire) + 1;
+        let incarnation = target.view.load().incarnation;
+        Self { peer, version, incarnation, state: target.state(), links: target.links.load_full() }
+    }
+}
+
 impl Select {
-    fn place(&self, key: Key, slot: &Slot, out: &mut Outlet<Key>) -> Placed {
-        let Some(peer) = self.world.peers.get(slot.peer()) else { return Placed::Failed(Reason::PeerGone) };
-        // Before the links: a change after this makes the version look old.
-        let version = peer.version.load(Acquire) + 1;
-        let request = self.world.ledger.request(slot.request());
-        if peer.view.load().incarnation != request.incarnation.load(Relaxed) {
+    /// Places a slice; `sight` is the peer of the last one, and of the next ones as a rule.
+    fn place(
+        world: &World,
+        sight: &mut Option<Sight>,
+        key: Key,
+        slot: &Slot,
+        out: &mut Outlet<Key>,
+    ) -> Placed {
+        let peer = slot.peer();
+        if sight.as_ref().is_none_or(|s| s.peer != peer) {
+            *sight = world.peers.get(peer).map(|target| Sight::of(peer, target));
+        }
+        let Some(sight) = sight else { return Placed::Failed(Reason::PeerGone) };
+        let request = world.ledger.request(slot.request());
+        if sight.incarnation != request.incarnation.load(Relaxed) {
             return Placed::Failed(Reason::StalePeer);
         }
         let Some(transport) = slot.transport() else { return Placed::Failed(Reason::NoRoute) };
-        match send(&peer.links.load(), transport, key, slot, out) {
-            Placed::NoLink(_) if peer.state() == PeerState::Down => Placed::Failed(Reason::PeerGone),
-            Placed::NoLink(_) => Placed::NoLink(version),
+        match send(&sight.links, transport, key, slot, out) {
+            Placed::NoLink(_) if sight.state == PeerState::Down => Placed::Failed(Reason::PeerGone),
+            Placed::NoLink(_) => Placed::NoLink(sight.version),
             placed => placed,
         }
     }
@@ -120,12 +147,18 @@ impl Select {
     }
 
     /// Takes in one slice.
-    fn take(&mut self, key: Key, slot: &Slot, out: &mut Outlet<Key>) {
-        let world = self.world.clone();
+    fn take(
+        &mut self,
+        world: &World,
+        sight: &mut Option<Sight>,
+        key: Key,
+        slot: &Slot,
+        out: &mut Outlet<Key>,
+    ) {
         let (peer, position) = (slot.peer(), world.ledger.position(key));
         let queued = self.waiting.get(peer.0 as usize).is_some_and(|w| !w.slices.is_empty());
         // Those that wait go first.
-        let placed = if queued { Placed::NoRoom } else { self.place(key, slot, out) };
+        let placed = if queued { Placed::NoRoom } else { Self::place(world, sight, key, slot, out) };
         match placed {
             Placed::Sent => {}
             Placed::Failed(reason) => self.fail(position, peer, slot, reason),
@@ -158,7 +191,7 @@ impl Select {
     fn send_waiting(&mut self, peer: PeerId, out: &mut Outlet<Key>) -> bool {
         let world = self.world.clone();
         let Some(target) = world.peers.get(peer) else { return false };
-        let mut any = false;
+        let (mut any, mut sight) = (false, None);
         while let Some(position) = self.waiting[peer.0 as usize].slices.head() {
             let barren = self.waiting[peer.0 as usize].barren;
             let slot = world.ledger.at(position);
@@ -170,7 +203,7 @@ impl Select {
             // Out of the wheel and the list first: once sent it may be anywhere.
             self.waiting[peer.0 as usize].slices.remove(&world.ledger, position);
             self.holding.let_go(&world.ledger, position);
-            match self.place(key, slot, out) {
+            match Self::place(&world, &mut sight, key, slot, out) {
                 Placed::Sent => {
                     self.waiting[peer.0 as usize].barren = 0;
                     any = true;
@@ -184,6 +217,7 @@ impl Select {
                     waiting.slices.push_front(&world.ledger, position);
                     self.holding.hold(&world.ledger, position);
                     waiting.barren = if let Placed::NoLink(version) = not_yet { version } else { 0 };
+                    sight = None;
                     if waiting.barren == 0 {
                         break;
                     }
@@ -217,10 +251,10 @@ fn send(links: &[LinkRef], transport: u16, key: Key, slot: &Slot, out: &mut Outl
 
 impl Stage<Key> for Select {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, _: &mut Context) -> Flow {
-        let world = self.world.clone();
+        let (world, mut sight) = (self.world.clone(), None);
         while let Some(key) = input.pop() {
             if let Some(slot) = world.ledger.live(key) {
-                self.take(key, slot, out);
+                self.take(&world, &mut sight, key, slot, out);
             }
         }
         self.holding.bury(&world.ledger, out, FAILED);

@@ -65,6 +65,7 @@ pub struct RegionView {
 
 impl SegmentView {
     /// The region that holds `offset`, by binary search; `None` past the end.
+    #[inline]
     pub fn region_at(&self, offset: u64) -> Option<&RegionView> {
         let after = self.regions.partition_point(|r| r.start <= offset);
         let region = self.regions.get(after.checked_sub(1)?)?;
@@ -100,6 +101,7 @@ pub struct LinkLife {
 
 impl LinkLife {
     /// Whether it is dead.
+    #[inline]
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
     }

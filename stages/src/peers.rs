@@ -31,6 +31,7 @@ impl Peers {
     }
 
     /// The peer in slot `id`.
+    #[inline]
     pub fn get(&self, id: PeerId) -> Option<&Arc<Peer>> {
         self.slots.get(id.0 as usize)?.get()
     }

@@ -35,12 +35,14 @@ impl Default for Posted {
 
 impl Posted {
     /// Producer: how many keys fit.
+    #[inline]
     pub(crate) fn room(&self) -> usize {
         CAPACITY - self.tail.load(Relaxed).wrapping_sub(self.head.load(Acquire))
     }
 
     /// Producer: publishes keys; the caller has asked for room. Answers whether the consumer sleeps past
     /// `earliest`, the earliest of their deadlines, and must be woken.
+    #[inline]
     pub(crate) fn publish(&self, keys: impl Iterator<Item = Key>, earliest: Nanos) -> bool {
         let mut tail = self.tail.load(Relaxed);
         for key in keys {
@@ -53,12 +55,14 @@ impl Posted {
     }
 
     /// Producer: whether the consumer sleeps past `at`.
+    #[inline]
     pub(crate) fn sleeps_past(&self, at: Nanos) -> bool {
         let armed = self.armed.load(Relaxed);
         armed != 0 && at < armed
     }
 
     /// Consumer: takes one.
+    #[inline]
     pub(crate) fn take(&self) -> Option<Key> {
         let head = self.head.load(Relaxed);
         if head == self.tail.load(Acquire) {
@@ -70,6 +74,7 @@ impl Posted {
     }
 
     /// Consumer: awake. Cheap when it was.
+    #[inline]
     pub(crate) fn wake(&self) {
         if self.armed.load(Relaxed) != 0 {
             self.armed.store(0, Relaxed);

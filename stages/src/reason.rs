@@ -170,16 +170,19 @@ impl Code {
     }
 
     /// From its number.
+    #[inline]
     pub fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
 
     /// As a number.
+    #[inline]
     pub fn raw(self) -> u32 {
         self.0
     }
 
     /// Whether nothing has failed.
+    #[inline]
     pub fn is_done(self) -> bool {
         self.0 == 0
     }

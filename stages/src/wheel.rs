@@ -13,6 +13,8 @@ const BITS: u32 = 6;
 const SIZE: usize = 1 << BITS;
 /// Spans: 67 ms, 4.3 s, 4.6 min, 4.9 h, 13 days; later deadlines wait in the last level and go round.
 const LEVELS: usize = 5;
+/// In place of a bucket: see [`Wheel::defer`].
+const DEFERRED: u32 = u32::MAX;
 
 /// See the file's head. Entries are positions in the ledger; one holder.
 pub(crate) struct Wheel {
@@ -34,11 +36,24 @@ impl Wheel {
     }
 
     /// Whether the slot at `position` is in this wheel (or another: it is in one at most).
+    #[inline]
     pub(crate) fn holds(ledger: &Ledger, position: u32) -> bool {
         ledger.at(position).wheel_at.load(Relaxed) != 0
     }
 
+    /// Marks an entry that is in no wheel as one that may be set later, if it is still here then: most go on at
+    /// once, and need no timer.
+    pub(crate) fn defer(ledger: &Ledger, position: u32) {
+        ledger.at(position).wheel_at.store(DEFERRED, Relaxed);
+    }
+
+    /// Whether an entry is marked so, and has not been dropped since.
+    pub(crate) fn is_deferred(ledger: &Ledger, position: u32) -> bool {
+        ledger.at(position).wheel_at.load(Relaxed) == DEFERRED
+    }
+
     /// Sets an entry that is in no wheel: it fires at the first [`Self::fire`] at or after `at`.
+    #[inline]
     pub(crate) fn set(&mut self, ledger: &Ledger, position: u32, at: Nanos) {
         // Round up: never early.
         let tick = (at >> TICK_SHIFT).saturating_add(u64::from(at & ((1 << TICK_SHIFT) - 1) != 0));
@@ -47,6 +62,7 @@ impl Wheel {
         self.len += 1;
     }
 
+    #[inline]
     fn link(&mut self, ledger: &Ledger, position: u32, tick: u64) {
         let delta = tick.saturating_sub(self.now);
         let level = (0..LEVELS - 1).find(|l| delta < 1 << (BITS * (*l as u32 + 1))).unwrap_or(LEVELS - 1);
@@ -66,9 +82,13 @@ impl Wheel {
     }
 
     /// Takes an entry out; does nothing if it is in none.
+    #[inline]
     pub(crate) fn drop_entry(&mut self, ledger: &Ledger, position: u32) {
         let slot = ledger.at(position);
         let Some(at) = slot.wheel_at.load(Relaxed).checked_sub(1) else { return };
+        if at == DEFERRED - 1 {
+            return slot.wheel_at.store(0, Relaxed);
+        }
         let (level, bucket) = (at as usize / SIZE, at as usize % SIZE);
         let (prev, next) = (slot.wheel_prev.load(Relaxed), slot.wheel_next.load(Relaxed));
         match prev {
@@ -86,6 +106,7 @@ impl Wheel {
     }
 
     /// Takes out one entry that is due, if there is one. Call until `None`.
+    #[inline]
     pub(crate) fn fire(&mut self, ledger: &Ledger, now: Nanos) -> Option<u32> {
         let target = now >> TICK_SHIFT;
         loop {

@@ -34,6 +34,8 @@ const RETRY: PortId = PortId(1);
 
 /// Work requests handed over in one call.
 const RUN: usize = 64;
+const NOWHERE: Span = Span { region: RegionId(0), offset: 0, key: 0 };
+const BLANK: WorkRequest = WorkRequest { id: WrId(0), op: Op::Read, local: NOWHERE, remote: NOWHERE, len: 0 };
 
 fn shape(_: &Values, _: &Facts) -> Shape {
     Shape {
@@ -64,6 +66,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         active: Vec::with_capacity(links),
         holding: Holding::new(&world.ledger, making.ix()),
         adrift: List::default(),
+        work: Box::new([BLANK; RUN]),
         stage: making.ix(),
         world,
     }))
@@ -117,6 +120,8 @@ struct WrPost {
     holding: Holding,
     /// Slices whose link is gone: they leave by the port `retry`.
     adrift: List,
+    /// What is handed over in one call.
+    work: Box<[WorkRequest; RUN]>,
 }
 
 impl WrPost {
@@ -147,8 +152,7 @@ impl WrPost {
         any
     }
 
-    fn take(&mut self, key: Key, slot: &Slot, now: Nanos) {
-        let world = self.world.clone();
+    fn take(&mut self, world: &World, key: Key, slot: &Slot, now: Nanos) {
         let (ledger, position) = (&*world.ledger, world.ledger.position(key));
         let mut found = self.links.find(slot.link());
         if found.is_none() && self.read_mail() {
@@ -183,8 +187,8 @@ impl WrPost {
                 cast_adrift(&self.world.ledger, lane, &mut self.holding, &mut self.adrift);
                 any = true;
             } else if let Some(half) = &mut drive.half {
-                let posted =
-                    post(&self.world.ledger, lane, half.as_mut(), &drive.seat, &mut self.holding, now);
+                let (holding, work) = (&mut self.holding, &mut *self.work);
+                let posted = post(&self.world.ledger, lane, half.as_mut(), &drive.seat, holding, work, now);
                 drive.dirty |= posted;
                 any |= posted;
             }
@@ -232,11 +236,9 @@ fn post(
     half: &mut dyn Post,
     seat: &Joined,
     holding: &mut Holding,
+    work: &mut [WorkRequest; RUN],
     now: Nanos,
 ) -> bool {
-    const SPAN: Span = Span { region: RegionId(0), offset: 0, key: 0 };
-    const BLANK: WorkRequest = WorkRequest { id: WrId(0), op: Op::Read, local: SPAN, remote: SPAN, len: 0 };
-    let mut work = [BLANK; RUN];
     let mut any = false;
     while !lane.waiting.is_empty() {
         let room = half.room(lane.id).min(RUN).min(seat.shared.posted.room());
@@ -299,7 +301,7 @@ impl Stage<Key> for WrPost {
         let world = self.world.clone();
         while let Some(key) = input.pop() {
             if let Some(slot) = world.ledger.live(key) {
-                self.take(key, slot, cx.now);
+                self.take(&world, key, slot, cx.now);
             }
         }
         self.pump(cx.now);

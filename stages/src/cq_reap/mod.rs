@@ -226,9 +226,9 @@ impl CqReap {
     }
 
     fn deliver(&mut self, at: usize, out: &mut Outlet<Key>, now: Nanos) -> bool {
-        let mut any = false;
+        let (world, mut any) = (self.world.clone(), false);
         while let Some(completion) = self.drives[at].completions.done().get(self.drives[at].next).copied() {
-            if !self.complete(&completion, out, now) {
+            if !self.complete(&world, &completion, out, now) {
                 return any;
             }
             self.drives[at].next += 1;
@@ -246,8 +246,13 @@ impl CqReap {
     }
 
     /// One completion; `false` when the port it leads to has no room.
-    fn complete(&mut self, completion: &Completion, out: &mut Outlet<Key>, now: Nanos) -> bool {
-        let world = self.world.clone();
+    fn complete(
+        &mut self,
+        world: &World,
+        completion: &Completion,
+        out: &mut Outlet<Key>,
+        now: Nanos,
+    ) -> bool {
         let ledger = &*world.ledger;
         let key = Key::from_raw(completion.id.0);
         let Some(slot) = ledger.posted(key).filter(|s| s.link() == completion.link) else {
@@ -323,9 +328,10 @@ impl Stage<Key> for CqReap {
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         let world = self.world.clone();
         let mut any = self.read_mail();
+        // What has completed already needs no timer: hence reap first.
+        any |= self.reap(out, cx.now);
         self.watch_posted();
         self.take_back_overdue(cx.now);
-        any |= self.reap(out, cx.now);
         any |= self.holding.bury(&world.ledger, out, FAILED);
         self.report();
         if any { Polled::Busy } else { Polled::Idle }

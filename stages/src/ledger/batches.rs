@@ -119,6 +119,7 @@ impl Batches {
         (slot.first.load(Relaxed), slot.last.load(Relaxed), slot.len.load(Relaxed))
     }
 
+    #[inline]
     pub(crate) fn is_cancelled(&self, batch: u32) -> bool {
         self.slots[batch as usize].word.load(Relaxed) & CANCELLED != 0
     }

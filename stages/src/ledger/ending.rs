@@ -48,6 +48,7 @@ impl<'a> Ending<'a> {
     }
 
     /// Ends a slice the way its code says. A key that is stale or ended before is counted and dropped.
+    #[inline]
     pub fn end(&mut self, key: Key) {
         let ledger = self.ledger;
         let position = ledger.position(key);
@@ -69,6 +70,7 @@ impl<'a> Ending<'a> {
         self.count(request, bytes);
     }
 
+    #[inline]
     fn uncharge(&mut self, slot: &Slot) {
         if !slot.is_charged() {
             return;
@@ -82,6 +84,7 @@ impl<'a> Ending<'a> {
         self.back.slices += 1;
     }
 
+    #[inline]
     fn chain(&mut self, position: u32) {
         if self.chained == 0 {
             self.last = position;
@@ -91,6 +94,7 @@ impl<'a> Ending<'a> {
         self.chained += 1;
     }
 
+    #[inline]
     fn count(&mut self, request: u32, bytes: u64) {
         let same = self.used.checked_sub(1).map(|i| &mut self.runs[i]).filter(|run| run.request == request);
         if let Some(run) = same {

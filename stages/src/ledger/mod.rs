@@ -166,12 +166,14 @@ impl Ledger {
     // ---- keys ------------------------------------------------------------------------------------------
 
     /// Position of a key in the slice table.
+    #[inline]
     pub fn position(&self, key: Key) -> u32 {
         let index = key.index() as u32;
         if key.is_cover() { self.slices.saturating_add(index) } else { index }
     }
 
     /// The present key of the slot at a position.
+    #[inline]
     pub(crate) fn key_at(&self, position: u32) -> Key {
         let generation = self.at(position).generation();
         match position.checked_sub(self.slices) {
@@ -180,19 +182,23 @@ impl Ledger {
         }
     }
 
+    #[inline]
     pub(crate) fn at(&self, position: u32) -> &Slot {
         &self.slots[position as usize]
     }
 
+    #[inline]
     pub(crate) fn cover_of(&self, request: u32) -> &Slot {
         &self.slots[self.slices as usize + request as usize]
     }
 
+    #[inline]
     pub(crate) fn request(&self, index: u32) -> &RequestSlot {
         &self.requests[index as usize]
     }
 
     /// The slot of a key that a stage was handed; `None` (and counted) when the key is stale or doubled.
+    #[inline]
     pub fn live(&self, key: Key) -> Option<&Slot> {
         let slot = self.slots.get(self.position(key) as usize);
         let slot = slot.filter(|s| s.is(key.generation(), Phase::Live));
@@ -202,7 +208,14 @@ impl Ledger {
         slot
     }
 
+    /// Whether a key is live, without counting if it is not.
+    #[inline]
+    pub(crate) fn is_live(&self, key: Key) -> bool {
+        self.slots.get(self.position(key) as usize).is_some_and(|s| s.is(key.generation(), Phase::Live))
+    }
+
     /// The slot of a key that a transport has; `None` for all others.
+    #[inline]
     pub(crate) fn posted(&self, key: Key) -> Option<&Slot> {
         self.slots.get(self.position(key) as usize).filter(|s| s.is(key.generation(), Phase::Posted))
     }
@@ -213,6 +226,7 @@ impl Ledger {
 
     /// Takes a posted slice back from its transport, once: `None` (and counted) for every later or older
     /// completion.
+    #[inline]
     pub(crate) fn unpost(&self, key: Key) -> Option<&Slot> {
         let slot = self.slots.get(self.position(key) as usize);
         let slot = slot.filter(|s| s.step(key.generation(), Phase::Posted, Phase::Live));
@@ -256,6 +270,7 @@ impl Ledger {
     }
 
     /// Why a slice should go no further, if anything speaks against it.
+    #[inline]
     pub(crate) fn verdict(&self, slot: &Slot, now: Nanos, stage: StageIx) -> Option<Code> {
         if self.batches.is_cancelled(slot.batch()) {
             return Some(Code::new(Reason::Cancelled, stage));
@@ -264,6 +279,7 @@ impl Ledger {
     }
 
     /// Gives unused window back.
+    #[inline]
     pub(crate) fn release(&self, peer: crate::peer::PeerId, back: Grant) {
         if back.slices > 0 || back.bytes > 0 {
             self.window.release(peer, back);

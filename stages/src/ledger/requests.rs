@@ -58,21 +58,25 @@ impl RequestSlot {
     }
 
     /// More slices were cut from it. Only by the holder of the cover slice, which counts as one.
+    #[inline]
     pub(crate) fn add_slices(&self, n: u32) {
         self.left.fetch_add(n, Relaxed);
     }
 
     /// Notes that a slice failed; the first one speaks for the request.
+    #[inline]
     pub(crate) fn note(&self, code: Code) {
         let _ = self.code.compare_exchange(Code::DONE.raw(), code.raw(), Relaxed, Relaxed);
     }
 
     /// The first failure so far.
+    #[inline]
     pub(crate) fn code(&self) -> Code {
         Code::from_raw(self.code.load(Relaxed))
     }
 
     /// `n` slices with `bytes` confirmed bytes have ended; `true` for the last.
+    #[inline]
     pub(crate) fn count_down(&self, n: u32, bytes: u64) -> bool {
         self.bytes.fetch_add(bytes, Relaxed);
         let last = self.left.fetch_sub(n, AcqRel) == n;

@@ -98,31 +98,37 @@ pub struct Birth {
 }
 
 impl Slot {
+    #[inline]
     pub(crate) fn generation(&self) -> u32 {
         (self.word.load(Relaxed) >> 32) as u32
     }
 
     /// Whether `generation` is its present life and it is in `phase`.
+    #[inline]
     pub(crate) fn is(&self, generation: u32, phase: Phase) -> bool {
         self.word.load(Relaxed) == phase.word(generation)
     }
 
     /// Moves from one phase to the next; `false` if somebody else did, or if the key is stale. Acquire and
     /// release, because the fields pass from one owner to the next with it.
+    #[inline]
     pub(crate) fn step(&self, generation: u32, from: Phase, to: Phase) -> bool {
         self.exchange(from.word(generation), to.word(generation))
     }
 
     /// As [`Self::step`], into the next generation: every older key is stale from here on.
+    #[inline]
     pub(crate) fn step_on(&self, generation: u32, from: Phase, to: Phase) -> bool {
         self.exchange(from.word(generation), to.word(generation.wrapping_add(1)))
     }
 
+    #[inline]
     fn exchange(&self, from: u64, to: u64) -> bool {
         self.word.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 
     /// Fills a free slot that its taker alone has, and makes it live.
+    #[inline]
     pub(crate) fn bear(&self, birth: &Birth) {
         self.wheel_at.store(0, Relaxed);
         self.next.store(NIL, Relaxed);
@@ -143,26 +149,31 @@ impl Slot {
     }
 
     /// Position of its request.
+    #[inline]
     pub fn request(&self) -> u32 {
         self.request.load(Relaxed)
     }
 
     /// Its batch.
+    #[inline]
     pub fn batch(&self) -> u32 {
         self.batch.load(Relaxed)
     }
 
     /// To whom.
+    #[inline]
     pub fn peer(&self) -> PeerId {
         PeerId(self.peer.load(Relaxed))
     }
 
     /// Direction.
+    #[inline]
     pub fn op(&self) -> Op {
         if self.flags.load(Relaxed) & WRITE != 0 { Op::Write } else { Op::Read }
     }
 
     /// Bytes.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.len.load(Relaxed)
     }
@@ -173,11 +184,13 @@ impl Slot {
     }
 
     /// When it is too late.
+    #[inline]
     pub fn deadline(&self) -> Nanos {
         self.deadline.load(Relaxed)
     }
 
     /// Local bytes.
+    #[inline]
     pub fn local(&self) -> Span {
         Span {
             region: RegionId(self.local_region.load(Relaxed)),
@@ -187,6 +200,7 @@ impl Slot {
     }
 
     /// Remote bytes.
+    #[inline]
     pub fn remote(&self) -> Span {
         Span {
             region: RegionId(self.remote_region.load(Relaxed)),
@@ -195,6 +209,7 @@ impl Slot {
         }
     }
 
+    #[inline]
     pub(crate) fn set_remote(&self, remote: &Span) {
         self.remote_region.store(remote.region.0, Relaxed);
         self.remote_offset.store(remote.offset, Relaxed);
@@ -202,44 +217,53 @@ impl Slot {
     }
 
     /// The transport chosen for it.
+    #[inline]
     pub fn transport(&self) -> Option<u16> {
         ((self.flags.load(Relaxed) >> TRANSPORT_SHIFT) as u16).checked_sub(1)
     }
 
+    #[inline]
     pub(crate) fn set_transport(&self, transport: u16) {
         let flags = self.flags.load(Relaxed) & !TRANSPORT;
         self.flags.store(flags | (u32::from(transport) + 1) << TRANSPORT_SHIFT, Relaxed);
     }
 
     /// The link chosen for it.
+    #[inline]
     pub fn link(&self) -> LinkId {
         LinkId(self.link.load(Relaxed))
     }
 
     /// The post worker that owns that link.
+    #[inline]
     pub fn post_worker(&self) -> u32 {
         self.post_worker.load(Relaxed)
     }
 
+    #[inline]
     pub(crate) fn set_link(&self, link: LinkId, post_worker: u32) {
         self.link.store(link.0, Relaxed);
         self.post_worker.store(post_worker, Relaxed);
     }
 
     /// How it ends, as far as is known.
+    #[inline]
     pub fn code(&self) -> Code {
         Code::from_raw(self.code.load(Relaxed))
     }
 
+    #[inline]
     pub(crate) fn set_code(&self, code: Code) {
         self.code.store(code.raw(), Relaxed);
     }
 
     /// Whether its bytes are charged to its peer's window.
+    #[inline]
     pub(crate) fn is_charged(&self) -> bool {
         self.flags.load(Relaxed) & CHARGED != 0
     }
 
+    #[inline]
     pub(crate) fn set_charged(&self) {
         self.flags.store(self.flags.load(Relaxed) | CHARGED, Relaxed);
     }
@@ -263,6 +287,7 @@ impl Slot {
     }
 
     /// As the transport wants it.
+    #[inline]
     pub(crate) fn work(&self, key: Key) -> WorkRequest {
         WorkRequest {
             id: WrId(key.raw()),

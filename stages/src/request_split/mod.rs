@@ -7,6 +7,7 @@ mod plan;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_configs::schema::{Change, Value};
 use pipeline_configs::{Facts, Kind, StageKind, Values};
@@ -23,7 +24,7 @@ use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
 use crate::window::Grant;
 use crate::world::World;
-use plan::{Piece, Plan};
+use plan::{Piece, Pieces, Plan};
 
 const WORDS: &[&str] = &["auto", "whole"];
 const LEAST: u64 = 512;
@@ -70,8 +71,10 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         sizes: Sizes::of(making),
         open: (0..peers).map(|_| List::default()).collect(),
         ring: VecDeque::with_capacity(peers),
+        queued: vec![false; peers].into(),
         holding: Holding::new(&world.ledger, making.ix()),
         ready: Batch::new(),
+        pieces: Pieces::new(),
         stage: making.ix(),
         starved: false,
         world,
@@ -122,9 +125,12 @@ struct Split {
     open: Box<[List]>,
     /// Peers that have some; each once.
     ring: VecDeque<u32>,
+    /// Whether a peer is in the ring.
+    queued: Box<[bool]>,
     holding: Holding,
     /// Cut, charged, and without room so far.
     ready: Batch<Key>,
+    pieces: Pieces,
     /// Somebody found no window or no slot.
     starved: bool,
 }
@@ -135,44 +141,42 @@ enum Turn {
     Moved,
     /// No window or no slice slot.
     Starved,
-    /// No room on a port.
-    Blocked,
+    /// All of its requests have left otherwise.
+    Nothing,
 }
 
 impl Split {
-    fn take(&mut self, key: Key) {
-        let ledger = &*self.world.ledger;
+    fn take(&mut self, world: &World, key: Key) {
+        let ledger = &*world.ledger;
         let Some(slot) = ledger.live(key) else { return };
         let (position, peer) = (ledger.position(key), slot.peer().0);
         let Some(list) = self.open.get_mut(peer as usize) else {
             return self.holding.doom(ledger, position, Code::new(Reason::PeerGone, self.stage));
         };
-        if list.is_empty() {
+        if !std::mem::replace(&mut self.queued[peer as usize], true) {
             self.ring.push_back(peer);
         }
         list.push(ledger, position);
-        self.holding.hold(ledger, position);
+        self.holding.defer(ledger, position);
     }
 
     /// One batch of one peer; passes over those that cannot go on.
-    fn turn(&mut self, out: &mut Outlet<Key>, now: Nanos) -> Polled {
+    fn turn(&mut self, world: &World, out: &mut Outlet<Key>, now: Nanos) -> Polled {
         if !self.flush_ready(out) {
             return Polled::Idle;
         }
         self.starved = false;
         for _ in 0..self.ring.len() {
             let Some(peer) = self.ring.pop_front() else { break };
-            if self.open[peer as usize].is_empty() {
-                continue;
-            }
-            let turn = self.serve(PeerId(peer), out, now);
-            if !self.open[peer as usize].is_empty() {
+            let turn = self.serve(world, PeerId(peer), out, now);
+            self.queued[peer as usize] = !self.open[peer as usize].is_empty();
+            if self.queued[peer as usize] {
                 self.ring.push_back(peer);
             }
             match turn {
                 Turn::Moved => return Polled::Busy,
                 Turn::Starved => self.starved = true,
-                Turn::Blocked => return Polled::Idle,
+                Turn::Nothing => {}
             }
         }
         Polled::Idle
@@ -188,127 +192,128 @@ impl Split {
         true
     }
 
-    /// Up to a batch of slices for one peer, from as many of its requests as that takes.
-    fn serve(&mut self, peer: PeerId, out: &mut Outlet<Key>, now: Nanos) -> Turn {
-        let world = self.world.clone();
+    /// Up to a batch of slices for one peer, from as many of its requests as that takes. The window is asked
+    /// once for all of them; what is not used goes back at the end.
+    fn serve(&mut self, world: &World, peer: PeerId, out: &mut Outlet<Key>, now: Nanos) -> Turn {
         let Some(target) = world.peers.get(peer) else { return Turn::Starved };
         let view = target.view.load();
-        let (mut room, mut moved) = (BATCH, false);
-        while room > 0 {
+        let (mut room, mut moved, mut starved) = (BATCH, false, false);
+        let mut grant = Grant { bytes: 0, slices: 0 };
+        while room > 0 && !starved && self.ready.is_empty() {
             let Some(position) = self.open[peer.0 as usize].head() else { break };
             let cover = world.ledger.at(position);
-            let step = match self.objection(cover, &view, now) {
+            let step = match self.objection(world, cover, &view, now) {
                 Some(code) => Err(code),
-                None => self.cut(position, &view, room, out),
+                None => self.cut(world, position, &view, room, &mut grant, out),
             };
-            match step {
-                Ok(Step::Cut(n)) => {
-                    moved = true;
-                    room -= n;
-                    if !self.ready.is_empty() {
-                        break;
-                    }
-                }
-                Ok(Step::Starved) if moved => break,
-                Ok(Step::Starved) => return Turn::Starved,
+            let used = match step {
+                Ok(used) => used,
                 Err(code) => {
-                    self.leave(position);
+                    self.leave(world, position);
                     self.holding.doom(&world.ledger, position, code);
-                    room -= 1;
-                    moved = true;
+                    1
                 }
-            }
+            };
+            starved = used == 0;
+            moved |= used > 0;
+            room -= used;
+        }
+        world.ledger.release(peer, grant);
+        if grant.bytes > 0 {
+            // Another worker may have found it gone.
+            world.ledger.credits.ring_awaited();
         }
         self.holding.bury(&world.ledger, out, FAILED);
-        if moved { Turn::Moved } else { Turn::Blocked }
+        match (moved, starved) {
+            (true, _) => Turn::Moved,
+            (false, true) => Turn::Starved,
+            (false, false) => Turn::Nothing,
+        }
     }
 
     /// What speaks against cutting on.
-    fn objection(&self, cover: &Slot, view: &PeerView, now: Nanos) -> Option<Code> {
-        let ledger = &*self.world.ledger;
-        let request = ledger.request(cover.request());
+    fn objection(&self, world: &World, cover: &Slot, view: &PeerView, now: Nanos) -> Option<Code> {
+        let request = world.ledger.request(cover.request());
         if !request.code().is_done() {
             // A part of it has failed: the rest would only cost the others.
             return Some(request.code());
         }
-        if request.incarnation.load(std::sync::atomic::Ordering::Relaxed) != view.incarnation {
+        if request.incarnation.load(Relaxed) != view.incarnation {
             return Some(Code::new(Reason::StalePeer, self.stage));
         }
-        ledger.verdict(cover, now, self.stage)
+        world.ledger.verdict(cover, now, self.stage)
     }
 
     /// Takes a request out of the ring.
-    fn leave(&mut self, position: u32) {
-        let ledger = &*self.world.ledger;
-        let peer = ledger.at(position).peer();
-        self.open[peer.0 as usize].remove(ledger, position);
-        self.holding.let_go(ledger, position);
+    fn leave(&mut self, world: &World, position: u32) {
+        let peer = world.ledger.at(position).peer();
+        self.open[peer.0 as usize].remove(&world.ledger, position);
+        self.holding.let_go(&world.ledger, position);
     }
 
-    /// Cuts up to `room` slices off a request.
+    /// Cuts up to `room` slices off a request, and answers how many; 0 for want of a window or of slots.
     fn cut(
         &mut self,
+        world: &World,
         position: u32,
         view: &PeerView,
         room: usize,
+        grant: &mut Grant,
         out: &mut Outlet<Key>,
-    ) -> Result<Step, Code> {
-        let world = self.world.clone();
+    ) -> Result<usize, Code> {
         let ledger = &*world.ledger;
         let cover = ledger.at(position);
         let size = self.sizes.of_slice(cover);
         let mut plan = Plan::new(ledger, cover, view, size, self.stage);
         let first = plan.peek()?;
-        if plan.is_whole(&first) {
-            return Ok(self.pass(position, &first, out));
+        if grant.slices == 0 || grant.bytes < first.len {
+            let want = Grant { bytes: size.saturating_mul(room as u64), slices: room as u32 };
+            let Some(more) = ledger.window.acquire(cover.peer(), first.len, want) else { return Ok(0) };
+            grant.bytes += more.bytes;
+            grant.slices += more.slices;
         }
-        let want = Grant {
-            bytes: plan.left().min(size.saturating_mul(room as u64)),
-            slices: u32::try_from(plan.left().div_ceil(first.len)).unwrap_or(u32::MAX).min(room as u32),
-        };
-        let peer = cover.peer();
-        let Some(grant) = ledger.window.acquire(peer, first.len, want) else { return Ok(Step::Starved) };
+        if plan.is_whole(&first) {
+            grant.bytes -= first.len;
+            grant.slices -= 1;
+            self.pass(world, position, &first, out);
+            return Ok(1);
+        }
+        let most = room.min(grant.slices as usize).min(plan.left().div_ceil(first.len) as usize);
         let mut slots = [0; BATCH];
-        let got = ledger.take_slices(&mut slots[..grant.slices as usize]);
-        let pieces = plan.draw(got, grant.bytes);
+        let got = ledger.take_slices(&mut slots[..most]);
+        plan.draw(got, grant.bytes, &mut self.pieces);
+        let pieces = self.pieces.drawn();
         let (used, bytes) = (pieces.len(), pieces.iter().map(|p| p.len).sum::<u64>());
         ledger.give_slices(&slots[used..got]);
-        ledger.release(peer, Grant { bytes: grant.bytes - bytes, slices: grant.slices - used as u32 });
+        grant.bytes -= bytes;
+        grant.slices -= used as u32;
         if used == 0 {
-            return Ok(Step::Starved);
+            return Ok(0);
         }
-        let finished = plan.left() == 0;
+        let (finished, birth) = (plan.left() == 0, plan.birth());
         // The cover slice counts as one until it is wholly cut: then the last slice counts in its place.
         ledger.request(cover.request()).add_slices(used as u32 - u32::from(finished));
-        let birth = plan.birth();
         if finished {
-            self.leave(position);
+            self.leave(world, position);
         } else {
-            let list = &mut self.open[peer.0 as usize];
+            let list = &mut self.open[birth.peer.0 as usize];
             list.remove(ledger, position);
             list.push(ledger, position);
         }
-        for (piece, slot) in plan.drawn().iter().zip(slots) {
-            let key = born(ledger, slot, piece, &birth);
+        for (at, slot) in slots[..used].iter().enumerate() {
+            let key = born(ledger, *slot, &self.pieces.drawn()[at], &birth);
             self.emit(key, out);
         }
-        Ok(Step::Cut(used))
+        Ok(used)
     }
 
     /// Lets a request that is one slice go on as it is.
-    fn pass(&mut self, position: u32, piece: &Piece, out: &mut Outlet<Key>) -> Step {
-        let world = self.world.clone();
-        let ledger = &*world.ledger;
-        let cover = ledger.at(position);
-        let want = Grant { bytes: piece.len, slices: 1 };
-        if ledger.window.acquire(cover.peer(), piece.len, want).is_none() {
-            return Step::Starved;
-        }
-        self.leave(position);
+    fn pass(&mut self, world: &World, position: u32, piece: &Piece, out: &mut Outlet<Key>) {
+        let cover = world.ledger.at(position);
+        self.leave(world, position);
         cover.set_charged();
         cover.set_remote(&piece.remote);
-        self.emit(ledger.key_at(position), out);
-        Step::Cut(1)
+        self.emit(world.ledger.key_at(position), out);
     }
 
     fn emit(&mut self, key: Key, out: &mut Outlet<Key>) {
@@ -317,13 +322,6 @@ impl Split {
             let _ = self.ready.push(key);
         }
     }
-}
-
-enum Step {
-    /// So many slices.
-    Cut(usize),
-    /// No window, or no slot.
-    Starved,
 }
 
 fn born(ledger: &Ledger, slot: u32, piece: &Piece, birth: &Birth) -> Key {
@@ -335,22 +333,27 @@ fn born(ledger: &Ledger, slot: u32, piece: &Piece, birth: &Birth) -> Key {
 
 impl Stage<Key> for Split {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
+        let (world, fresh) = (self.world.clone(), *input);
         while let Some(key) = input.pop() {
-            self.take(key);
+            self.take(&world, key);
         }
-        self.turn(out, cx.now);
+        self.turn(&world, out, cx.now);
+        // Most have gone on by now; the others are watched.
+        for key in fresh.iter().filter(|key| world.ledger.is_live(*key)) {
+            self.holding.settle(&world.ledger, world.ledger.position(key));
+        }
         Flow::Done
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
-        let ledger = self.world.clone();
-        let ledger = &*ledger.ledger;
+        let world = self.world.clone();
+        let ledger = &*world.ledger;
         let open = &mut self.open;
         self.holding.doom_overdue(ledger, cx.now, |position| {
             open[ledger.at(position).peer().0 as usize].remove(ledger, position);
         });
         let buried = self.holding.bury(ledger, out, FAILED);
-        match self.turn(out, cx.now) {
+        match self.turn(&world, out, cx.now) {
             Polled::Idle if !buried => Polled::Idle,
             _ => Polled::Busy,
         }
@@ -382,7 +385,7 @@ impl Split {
         let ledger = &*self.world.ledger;
         self.ring.iter().filter_map(|p| self.open[*p as usize].head()).any(|position| {
             let cover = ledger.at(position);
-            let cut = ledger.request(cover.request()).cut.load(std::sync::atomic::Ordering::Relaxed);
+            let cut = ledger.request(cover.request()).cut.load(Relaxed);
             let piece = self.sizes.of_slice(cover).min(cover.len() - cut).min(ledger.window.bytes_limit());
             ledger.has_slices() && ledger.window.could(cover.peer(), piece)
         })

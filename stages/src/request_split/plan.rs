@@ -29,8 +29,22 @@ pub(super) struct Plan<'a> {
     stage: StageIx,
     /// First byte not cut.
     cut: u64,
+}
+
+/// What a draw drew: kept by the stage, so that nothing is cleared for the many requests of one piece.
+pub(super) struct Pieces {
     pieces: [Piece; BATCH],
     drawn: usize,
+}
+
+impl Pieces {
+    pub(super) fn new() -> Self {
+        Self { pieces: [Piece { local: NOTHING, remote: NOTHING, len: 0 }; BATCH], drawn: 0 }
+    }
+
+    pub(super) fn drawn(&self) -> &[Piece] {
+        &self.pieces[..self.drawn]
+    }
 }
 
 impl<'a> Plan<'a> {
@@ -42,8 +56,7 @@ impl<'a> Plan<'a> {
         stage: StageIx,
     ) -> Self {
         let cut = ledger.request(cover.request()).cut.load(Relaxed);
-        let pieces = [Piece { local: NOTHING, remote: NOTHING, len: 0 }; BATCH];
-        Self { ledger, cover, view, size, stage, cut, pieces, drawn: 0 }
+        Self { ledger, cover, view, size, stage, cut }
     }
 
     /// Bytes not cut.
@@ -87,26 +100,20 @@ impl<'a> Plan<'a> {
 
     /// Draws up to `slots` pieces of `bytes` bytes together, and moves the cut. An error ends it early: the
     /// next [`Self::peek`] meets it again.
-    pub(super) fn draw(&mut self, slots: usize, mut bytes: u64) -> &[Piece] {
+    pub(super) fn draw(&mut self, slots: usize, mut bytes: u64, into: &mut Pieces) {
         let mut n = 0;
         while n < slots.min(BATCH) && self.left() > 0 {
             let Ok(piece) = self.peek() else { break };
             if piece.len > bytes {
                 break;
             }
-            self.pieces[n] = piece;
+            into.pieces[n] = piece;
             bytes -= piece.len;
             self.cut += piece.len;
             n += 1;
         }
+        into.drawn = n;
         self.ledger.request(self.cover.request()).cut.store(self.cut, Relaxed);
-        self.drawn = n;
-        self.drawn()
-    }
-
-    /// What the last [`Self::draw`] drew.
-    pub(super) fn drawn(&self) -> &[Piece] {
-        &self.pieces[..self.drawn]
     }
 
     /// What all slices of the request have in common.
