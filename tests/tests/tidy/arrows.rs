@@ -88,7 +88,7 @@ mod tests {
         );
         assert_eq!(
             lines("pipeline_", "graph", &[], "let pipeline_stages_total = 1; pipeline_graph::x()"),
-            []
+            [0; 0]
         );
     }
 }

@@ -22,6 +22,7 @@ pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
             breaches.push(Breach { path: (*wanted).into(), line: 1, rule: "docs-present", what });
         }
     }
+    shipped(tree, breaches);
     for (path, text) in tree.texts.iter().filter(|(p, _)| p.ends_with(".md")) {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         for (line, target) in links(text) {
@@ -30,6 +31,21 @@ pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
                 breaches.push(Breach { path: path.clone(), line, rule: "docs-link", what });
             }
         }
+    }
+}
+
+/// Every stage type and transport type of the catalogue occurs in a shipped file: what nobody can copy from a file
+/// that works, nobody finds.
+fn shipped(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let files =
+        tree.texts.iter().filter(|(p, _)| p.starts_with("configs/pipelines/") && p.ends_with(".toml"));
+    let all: String = files.map(|(_, text)| text.as_str()).collect();
+    let catalog = pipeline_stages::catalog::catalog();
+    let stages = catalog.stages.iter().map(|kind| kind.name);
+    let transports = catalog.transports.iter().map(|kind| kind.name);
+    for name in stages.chain(transports).filter(|name| !all.contains(&format!("type = \"{name}\""))) {
+        let what = format!("type `{name}` occurs in none of the shipped files");
+        breaches.push(Breach { path: "configs/pipelines".into(), line: 1, rule: "shipped", what });
     }
 }
 

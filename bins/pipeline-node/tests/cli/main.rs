@@ -4,5 +4,6 @@
 mod bench;
 mod copy;
 mod node;
+mod peers;
 mod run;
 mod validate;

@@ -66,6 +66,22 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Stops it, and waits until the last of its threads stands: a signal takes its time.
+    pub fn freeze(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let stands = |task: &std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // The state follows the name, which is in brackets and may hold anything.
+            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+        };
+        while !std::fs::read_dir(&tasks).unwrap().flatten().all(|task| stands(&task)) {
+            std::thread::yield_now();
+        }
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();
