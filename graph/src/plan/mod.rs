@@ -4,6 +4,7 @@
 
 mod chains;
 mod render;
+pub use render::bytes as readable_bytes;
 
 pub(crate) use chains::grouped;
 

@@ -89,7 +89,8 @@ fn time(ns: Nanos) -> String {
     whole.map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
 }
 
-fn bytes(bytes: u64) -> String {
+/// A size with one decimal in its largest unit, for people: `5.3 MiB`.
+pub fn bytes(bytes: u64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.iter().find(|(unit, _)| bytes >= *unit);
     unit.map_or_else(

@@ -22,6 +22,9 @@ const CANCELLED: u32 = 8;
 /// How often a waiter looks when nobody will wake it (`via` without `"event"`).
 const UNTOLD: Duration = Duration::from_micros(200);
 
+/// Bytes of one batch in the table.
+pub(super) const SLOT_BYTES: usize = size_of::<BatchSlot>();
+
 /// One batch.
 pub(crate) struct BatchSlot {
     /// The futex word.

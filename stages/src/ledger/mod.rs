@@ -57,6 +57,14 @@ impl Sizes {
             peer_share_percent: limits.peer_share_percent.clamp(1, 100),
         }
     }
+
+    /// Bytes of all tables together: what `validate` prints, and all that is ever allocated for them.
+    pub fn table_bytes(&self) -> u64 {
+        let of = |n: u32, one: usize| u64::from(n) * one as u64;
+        of(self.slices, size_of::<Slot>())
+            + of(self.requests, size_of::<Slot>() + size_of::<RequestSlot>())
+            + of(self.batches, batches::SLOT_BYTES)
+    }
 }
 
 /// See the file's head. Shared by all stages and the client.

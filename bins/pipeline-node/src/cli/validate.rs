@@ -2,7 +2,10 @@
 //! looked at and nothing is contacted.
 
 use clap::{Args as ClapArgs, ValueEnum};
+use pipeline_configs::{Config, SegmentKind};
 use pipeline_graph::Plan;
+use pipeline_graph::plan::readable_bytes;
+use pipeline_stages::ledger::Sizes;
 
 use super::exit::{Failure, Outcome};
 use super::file::{FileArgs, count};
@@ -52,5 +55,25 @@ pub fn run(args: &Args) -> Outcome {
     let failed = findings.errors() > 0 || (args.deny_warnings && findings.warnings() > 0);
     let Ok(loaded) = &loaded else { return Err(Failure::findings(count(findings))) };
     print!("{}", Plan::new(&loaded.config.blueprint).text("slices"));
+    print!("{}", besides(&loaded.config));
     if failed { Err(Failure::findings(count(findings))) } else { Ok(()) }
+}
+
+/// What runs and is allocated besides the graph: with the plan above it, all of a node.
+fn besides(config: &Config) -> String {
+    let limits = &config.limits;
+    let tables = readable_bytes(Sizes::of(limits).table_bytes());
+    let segments = config.segments.iter().map(|s| match s.kind {
+        SegmentKind::Dram { size } => size,
+        SegmentKind::Dir { buffer, .. } => buffer,
+    });
+    format!(
+        "besides the graph\n  control   1 thread: listens, dials, shakes hands, answers for segments\n  \
+         resolver  up to 2 threads: look up host names, gone when idle\n  tables    {tables} for {} slices, {} \
+         requests, {} batches\n  segments  {}\n",
+        limits.slices,
+        limits.requests,
+        limits.batches,
+        readable_bytes(segments.sum()),
+    )
 }

@@ -237,8 +237,11 @@ impl Bench<'_> {
 fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
     let tally = &sum.tally;
     let gb = tally.bytes as f64 / 1e9;
+    let ceiling = (!sum.ceilings.is_empty()).then(|| median(&mut sum.ceilings.clone()));
+    // Round by round: the machine's speed drifts, and both halves of a round saw the same machine.
+    let mut shares: Vec<f64> =
+        sum.rates.iter().zip(&sum.ceilings).map(|(r, c)| 100.0 * ratio(*r, *c)).collect();
     let gb_per_s = median(&mut sum.rates);
-    let ceiling = (!sum.ceilings.is_empty()).then(|| median(&mut sum.ceilings));
     Line {
         bytes: size,
         op: args.op.name(),
@@ -256,7 +259,7 @@ fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
         cpu_s_per_gb_initiator: ratio(sum.cpu_ns as f64 / 1e9, gb),
         cpu_s_per_gb_target: sum.target_cpu_ns.map(|ns| ratio(ns as f64 / 1e9, gb)),
         ceiling_gb_per_s: ceiling,
-        ceiling_pct: ceiling.map(|c| 100.0 * ratio(gb_per_s, c)),
+        ceiling_pct: (!shares.is_empty()).then(|| median(&mut shares)),
         confirmed_bytes: tally.bytes,
         wrong,
         errors: tally.errors,
