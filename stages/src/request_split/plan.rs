@@ -7,7 +7,7 @@ use pipeline_graph::BATCH;
 use pipeline_transports::Span;
 
 use crate::ledger::{Birth, Ledger, Slot};
-use crate::peer::{PeerView, SegmentView};
+use crate::peer::{PeerView, RegionView};
 use crate::reason::{Code, Reason, StageIx};
 
 /// A slice to be.
@@ -29,6 +29,8 @@ pub(super) struct Plan<'a> {
     stage: StageIx,
     /// First byte not cut.
     cut: u64,
+    /// The region of the last piece.
+    region: Option<&'a RegionView>,
 }
 
 /// What a draw drew: kept by the stage, so that nothing is cleared for the many requests of one piece.
@@ -56,7 +58,7 @@ impl<'a> Plan<'a> {
         stage: StageIx,
     ) -> Self {
         let cut = ledger.request(cover.request()).cut.load(Relaxed);
-        Self { ledger, cover, view, size, stage, cut }
+        Self { ledger, cover, view, size, stage, cut, region: None }
     }
 
     /// Bytes not cut.
@@ -69,27 +71,39 @@ impl<'a> Plan<'a> {
         self.cut == 0 && piece.len == self.cover.len()
     }
 
-    fn segment(&self) -> Result<&'a SegmentView, Code> {
+    fn refuse(&self, reason: Reason) -> Code {
+        Code::new(reason, self.stage)
+    }
+
+    /// The region that the next byte is in, looked up once a region.
+    #[inline]
+    fn region(&mut self, offset: u64) -> Result<&'a RegionView, Code> {
+        if let Some(region) = self.region.filter(|r| offset.wrapping_sub(r.start) < r.len) {
+            return Ok(region);
+        }
         let index = self.ledger.request(self.cover.request()).segment.load(Relaxed);
         let segment = self.view.segments.get(index as usize);
-        segment.map(|s| &**s).ok_or(Code::new(Reason::UnknownSegment, self.stage))
+        let region = segment.and_then(|s| s.region_at(offset));
+        let region = region.ok_or_else(|| self.refuse(Reason::UnknownSegment))?;
+        if !region.access.allows(self.cover.op()) {
+            return Err(self.refuse(Reason::Denied));
+        }
+        self.region = Some(region);
+        Ok(region)
     }
 
     /// The next piece. (A segment may have lost regions or rights since the request was submitted.)
-    pub(super) fn peek(&self) -> Result<Piece, Code> {
-        let refuse = |reason| Code::new(reason, self.stage);
+    #[inline]
+    pub(super) fn peek(&mut self) -> Result<Piece, Code> {
         let (local, far) = (self.cover.local(), self.cover.remote());
         // Neither sum wraps: `submit` has checked both ranges.
         let offset = far.offset + self.cut;
-        let region = self.segment()?.region_at(offset).ok_or(refuse(Reason::UnknownSegment))?;
-        if !region.access.allows(self.cover.op()) {
-            return Err(refuse(Reason::Denied));
-        }
+        let region = self.region(offset)?;
         let within = offset - region.start;
         let len = self.left().min(region.len - within).min(self.size);
         let limit = self.ledger.window.bytes_limit();
         if len > limit {
-            return Err(refuse(Reason::TooLarge { asked: len, limit }));
+            return Err(self.refuse(Reason::TooLarge { asked: len, limit }));
         }
         Ok(Piece {
             local: Span { region: local.region, offset: local.offset + self.cut, key: 0 },
