@@ -11,143 +11,13 @@
 #[path = "../tests/rig/mod.rs"]
 mod rig;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeline_stages::{Options, Request};
-use pipeline_transports::control::Control;
-use pipeline_transports::transport::{BoxFuture, Registered, Registration};
-use pipeline_transports::{
-    Access, Arming, Cancelled, Caps, Completion, Completions, Error, Flushed, Halves, Incoming, Link,
-    LinkEnd, LinkId, Memory, Nanos, NicId, Offer, Outcome, PairId, Path, Post, Posted, Reap, Transport,
-    Waker, Wakes, WorkRequest, WrId,
-};
+use pipeline_transports::{Access, Memory, Transport};
+use rig::null::Null;
 use rig::{INLINE, QUEUES, Rig, file, target};
-
-const DEPTH: usize = 256;
-
-/// What was posted and not reaped.
-type Ring = Arc<Mutex<Vec<(LinkId, WrId)>>>;
-
-/// A transport that does nothing, at once.
-struct Null {
-    caps: Caps,
-    nics: [String; 1],
-}
-
-struct NullPost(Ring, Waker);
-
-struct NullReap(Ring, Waker);
-
-struct Nothing;
-
-impl Registered for Nothing {}
-
-impl Transport for Null {
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    fn nics(&self) -> &[String] {
-        &self.nics
-    }
-
-    fn register(&self, _: &Memory, _: Access) -> Result<Registration, Error> {
-        Ok(Box::new(Nothing))
-    }
-
-    fn offer(&self) -> Offer {
-        Offer { kind: "loopback".into(), ..Offer::default() }
-    }
-
-    fn lanes(&self) -> u16 {
-        1
-    }
-
-    fn dial<'a>(
-        &'a self,
-        path: &'a Path,
-        _: &'a Offer,
-        _: &'a mut dyn Control,
-        _: Nanos,
-    ) -> BoxFuture<'a, Result<Link, Error>> {
-        let end = || Some(LinkEnd { id: path.link, body: Box::new(()) });
-        Box::pin(std::future::ready(Ok(Link { id: path.link, post: end(), reap: end(), serve: None })))
-    }
-
-    fn accept<'a>(
-        &'a self,
-        _: Incoming,
-        _: &'a mut dyn Control,
-        _: Nanos,
-    ) -> BoxFuture<'a, Result<Link, Error>> {
-        Box::pin(std::future::ready(Err(Error::Unsupported { transport: "null", what: "accept" })))
-    }
-
-    fn attach(&self, _: NicId, _: PairId, wake: Wakes) -> Result<Halves, Error> {
-        let ring: Ring = Arc::new(Mutex::new(Vec::with_capacity(DEPTH)));
-        Ok(Halves {
-            post: Box::new(NullPost(ring.clone(), wake.reap)),
-            reap: Box::new(NullReap(ring, wake.post)),
-            serve: None,
-        })
-    }
-}
-
-impl Post for NullPost {
-    fn adopt(&mut self, _: LinkEnd) {}
-
-    fn room(&self, _: LinkId) -> usize {
-        DEPTH - self.0.lock().unwrap().len()
-    }
-
-    fn post(&mut self, _: Nanos, link: LinkId, work: &[WorkRequest]) -> Posted {
-        let mut ring = self.0.lock().unwrap();
-        let taken = work.len().min(DEPTH - ring.len());
-        ring.extend(work[..taken].iter().map(|w| (link, w.id)));
-        Posted { taken }
-    }
-
-    fn flush(&mut self, _: Nanos) -> Flushed {
-        self.1.wake();
-        Flushed::All
-    }
-
-    fn arm(&mut self, _: &mut dyn Arming) {}
-}
-
-impl Reap for NullReap {
-    fn adopt(&mut self, _: LinkEnd) {}
-
-    fn reap(&mut self, _: Nanos, out: &mut Completions) -> usize {
-        let mut ring = self.0.lock().unwrap();
-        let n = ring.len().min(out.room());
-        let full = ring.len() == DEPTH;
-        for (link, id) in ring.drain(..n) {
-            out.push(Completion { id, link, outcome: Outcome::Done });
-        }
-        if full {
-            self.1.wake();
-        }
-        n
-    }
-
-    fn cancel(&mut self, _: LinkId, _: WrId) -> Cancelled {
-        Cancelled::NotHere
-    }
-
-    fn abort(&mut self, _: LinkId) {}
-
-    fn outstanding(&self) -> usize {
-        self.0.lock().unwrap().len()
-    }
-
-    fn arm(&mut self, on: &mut dyn Arming) {
-        if !self.0.lock().unwrap().is_empty() {
-            on.busy();
-        }
-    }
-}
 
 /// CPU time of this process: unlike the wall's, it says the same on a busy machine.
 fn cpu_time() -> Duration {
@@ -164,8 +34,7 @@ fn main() {
     let rigs = [INLINE, QUEUES].map(|model| {
         let config = file("type = \"loopback\"", model, limits, "4KiB");
         let mut there = target(&config, &[256 * MIB], Access::ReadWrite);
-        let caps = config.transports[0].clone();
-        let null = Arc::new(Null { caps: there.transports[0].caps().clone(), nics: [caps.name] });
+        let null = Arc::new(Null::default());
         there.view.offers = vec![null.offer()];
         let rig = Rig::start_over(&config, |_, _, _| null.clone());
         let peer = rig.meet("b", &there);

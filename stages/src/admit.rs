@@ -10,7 +10,7 @@ use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, PortId, Seat, Shape
 
 use crate::key::Key;
 use crate::ledger::NIL;
-use crate::reason::StageIx;
+use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
 use crate::world::World;
 
@@ -41,6 +41,21 @@ fn shape(_: &Values, _: &Facts) -> Shape {
 
 pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
     Ok(Box::new(Admit { world: making.world.clone(), stage: making.ix(), at: None }))
+}
+
+/// A panicking `admit` takes the rest of its chain along.
+impl Drop for Admit {
+    fn drop(&mut self) {
+        let ledger = &*self.world.ledger;
+        if ledger.is_closing() {
+            return;
+        }
+        while let Some(position) = self.at {
+            let next = ledger.at(position).next.load(Relaxed);
+            self.at = (next != NIL).then_some(next);
+            ledger.abandon(position, Code::new(Reason::StagePanic, self.stage));
+        }
+    }
 }
 
 struct Admit {

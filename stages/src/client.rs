@@ -307,8 +307,9 @@ impl Entry<'_> {
             let mut at = chain.first;
             while at != NIL {
                 let cover = ledger.at(at);
-                self.client.world.regions.unpin(cover.local().region);
-                cover.step_on(cover.generation(), Phase::Live, Phase::Free);
+                if cover.step_on(cover.generation(), Phase::Live, Phase::Free) {
+                    self.client.world.regions.unpin(cover.local().region);
+                }
                 at = cover.next.load(Relaxed);
             }
         }

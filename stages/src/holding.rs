@@ -1,16 +1,19 @@
 //! What every stage that holds slices does with them: watch their deadlines and cancels, and let those that must
 //! end leave by the port `failed`. Deliberately not the lists themselves: each stage has its own.
 
+use std::sync::Arc;
+
 use pipeline_graph::{Arming, Nanos, Outlet, PortId};
 
 use crate::key::Key;
 use crate::ledger::Ledger;
 use crate::list::List;
-use crate::reason::{Code, StageIx};
+use crate::reason::{Code, Reason, StageIx};
 use crate::wheel::Wheel;
 
 /// See the file's head.
 pub(crate) struct Holding {
+    ledger: Arc<Ledger>,
     wheel: Wheel,
     /// Cancels that were looked after.
     cancels: u64,
@@ -20,9 +23,9 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    pub(crate) fn new(ledger: &Ledger, stage: StageIx) -> Self {
+    pub(crate) fn new(ledger: &Arc<Ledger>, stage: StageIx) -> Self {
         let wheel = Wheel::new(pipeline_transports::clock::now());
-        Self { wheel, cancels: ledger.cancels(), doomed: List::default(), stage }
+        Self { ledger: ledger.clone(), wheel, cancels: ledger.cancels(), doomed: List::default(), stage }
     }
 
     /// How many are held, with those that wait to leave.
@@ -97,7 +100,7 @@ impl Holding {
             over.push(ledger, position);
         });
         while let Some(position) = over.pop(ledger) {
-            let late = Code::new(crate::reason::Reason::Deadline, self.stage);
+            let late = Code::new(Reason::Deadline, self.stage);
             let code = ledger.verdict(ledger.at(position), now, self.stage).unwrap_or(late);
             self.doom(ledger, position, code);
         }
@@ -131,6 +134,25 @@ impl Holding {
         }
         if ledger.cancels() != self.cancels {
             on.busy();
+        }
+    }
+}
+
+impl Holding {
+    /// How what its stage holds ends, should the stage panic: `None` while the engine is being stopped.
+    pub(crate) fn epitaph(&self) -> Option<Code> {
+        (!self.ledger.is_closing()).then(|| Code::new(Reason::StagePanic, self.stage))
+    }
+}
+
+/// A stage goes while the engine runs: it has panicked. What it held ends.
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let Some(code) = self.epitaph() else { return };
+        let ledger = self.ledger.clone();
+        self.wheel.pick(&ledger, |_| true, |position| ledger.abandon(position, code));
+        while let Some(position) = self.doomed.pop(&ledger) {
+            ledger.abandon(position, ledger.at(position).code());
         }
     }
 }

@@ -43,6 +43,10 @@ impl<T> Links<T> {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
+    pub(crate) fn each(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten()
+    }
+
     pub(crate) fn insert(&mut self, id: LinkId, link: T) -> u32 {
         let index = self.free.pop().unwrap_or(self.slots.len() as u32);
         if index as usize == self.slots.len() {

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::ledger::{Ledger, NIL};
+use crate::reason::Code;
 
 /// See the file's head. One holder; positions, not keys, because the holder owns them.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,13 @@ impl List {
         // A key on an edge leads nowhere: see `Faults` of the transfer graph.
         slot.next.store(NIL, Relaxed);
         self.len -= 1;
+    }
+
+    /// Ends all: their holder is gone.
+    pub(crate) fn abandon(&mut self, ledger: &Ledger, code: Code) {
+        while let Some(position) = self.pop(ledger) {
+            ledger.abandon(position, code);
+        }
     }
 
     /// From the last to the first, as long as `wanted` says so.

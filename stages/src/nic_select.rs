@@ -252,10 +252,11 @@ fn send(links: &[LinkRef], transport: u16, key: Key, slot: &Slot, out: &mut Outl
 impl Stage<Key> for Select {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, _: &mut Context) -> Flow {
         let (world, mut sight) = (self.world.clone(), None);
-        while let Some(key) = input.pop() {
+        while let Some(key) = input.peek() {
             if let Some(slot) = world.ledger.live(key) {
                 self.take(&world, &mut sight, key, slot, out);
             }
+            input.pop();
         }
         self.holding.bury(&world.ledger, out, FAILED);
         Flow::Done

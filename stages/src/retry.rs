@@ -132,10 +132,11 @@ impl Retry {
 impl Stage<Key> for Retry {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
         let world = self.world.clone();
-        while let Some(key) = input.pop() {
+        while let Some(key) = input.peek() {
             if let Some(slot) = world.ledger.live(key) {
                 self.take(key, slot, cx.now);
             }
+            input.pop();
         }
         self.holding.bury(&world.ledger, out, FAILED);
         Flow::Done
@@ -157,6 +158,14 @@ impl Stage<Key> for Retry {
         match self.holding.len() + self.rested.len() {
             0 => Drained::Empty,
             n => Drained::Holds(n),
+        }
+    }
+}
+
+impl Drop for Retry {
+    fn drop(&mut self) {
+        if let Some(code) = self.holding.epitaph() {
+            self.rested.abandon(&self.world.ledger, code);
         }
     }
 }

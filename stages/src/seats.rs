@@ -99,6 +99,9 @@ impl Seats {
     }
 
     /// A stage that is being built takes a half of `place`, and a letterbox for it.
+    ///
+    /// # Errors
+    /// The half went down with a stage that panicked: there is no second one.
     pub(crate) fn join(
         &self,
         office: &PostOffice,
@@ -106,16 +109,19 @@ impl Seats {
         place: Place,
         seat: &Seat,
         box_size: usize,
-    ) -> Joined {
+    ) -> Result<Joined, String> {
         let id: SeatId = (half, place.0, place.1, place.2);
-        let mail = office.open(id, seat.worker as u32, box_size, seat.waker.clone());
         let mut pairs = self.pairs();
-        let shared =
-            pairs.entry(place).or_default().shared.get_or_insert_with(|| {
-                Arc::new(Shared { posted: Posted::default(), bells: Mutex::default() })
-            });
+        let pair = pairs.entry(place).or_default();
+        if pair.attached {
+            return Err("its links went down with a panic; restart the node to have them back".into());
+        }
+        let mail = office.open(id, seat.worker as u32, box_size, seat.waker.clone());
+        let shared = pair
+            .shared
+            .get_or_insert_with(|| Arc::new(Shared { posted: Posted::default(), bells: Mutex::default() }));
         shared.bells.lock().unwrap_or_else(PoisonError::into_inner)[half as usize] = Some(seat.waker.clone());
-        Joined { place, shared: shared.clone(), mail }
+        Ok(Joined { place, shared: shared.clone(), mail })
     }
 
     /// Makes the halves of every pair: after all stages were built and before any link is dialled. (A pair that was

@@ -46,11 +46,11 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     let two_sided = |t: u16| world.transports[usize::from(t)].transport.caps().two_sided;
     let places = seats::places(making, seat).into_iter().filter(|place| two_sided(place.0));
     let join = |place| {
-        let seat = world.seats.join(&world.mail, mail::Half::Serve, place, seat, making.box_size);
+        let seat = world.seats.join(&world.mail, mail::Half::Serve, place, seat, making.box_size)?;
         let transport = world.transports[usize::from(seat.place.0)].transport.clone();
-        Drive { transport, half: None, joined: false, seat }
+        Ok(Drive { transport, half: None, joined: false, seat })
     };
-    let drives = places.map(join).collect();
+    let drives = places.map(join).collect::<Result<_, String>>()?;
     Ok(Box::new(Serve { world, budget, drives }))
 }
 

@@ -54,11 +54,11 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     let world = making.world.clone();
     world.ledger.holders.add(seat.waker.clone());
     let join = |place| {
-        let joined = world.seats.join(&world.mail, Half::Post, place, seat, making.box_size);
+        let joined = world.seats.join(&world.mail, Half::Post, place, seat, making.box_size)?;
         let transport = world.transports[usize::from(joined.place.0)].transport.clone();
-        Drive::new(joined, transport)
+        Ok(Drive::new(joined, transport))
     };
-    let drives = seats::places(making, seat).into_iter().map(join).collect();
+    let drives = seats::places(making, seat).into_iter().map(join).collect::<Result<_, String>>()?;
     let links = making.config.limits.links as usize;
     Ok(Box::new(WrPost {
         drives,
@@ -66,7 +66,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         active: Vec::with_capacity(links),
         holding: Holding::new(&world.ledger, making.ix()),
         adrift: List::default(),
-        work: Box::new([BLANK; RUN]),
+        work: Work { requests: Box::new([BLANK; RUN]), handed: 0 },
         stage: making.ix(),
         world,
     }))
@@ -120,8 +120,14 @@ struct WrPost {
     holding: Holding,
     /// Slices whose link is gone: they leave by the port `retry`.
     adrift: List,
-    /// What is handed over in one call.
-    work: Box<[WorkRequest; RUN]>,
+    work: Work,
+}
+
+/// What is handed over in one call.
+struct Work {
+    requests: Box<[WorkRequest; RUN]>,
+    /// How many the transport has been given and not answered for: more than 0 only if it panicked.
+    handed: usize,
 }
 
 impl WrPost {
@@ -187,7 +193,7 @@ impl WrPost {
                 cast_adrift(&self.world.ledger, lane, &mut self.holding, &mut self.adrift);
                 any = true;
             } else if let Some(half) = &mut drive.half {
-                let (holding, work) = (&mut self.holding, &mut *self.work);
+                let (holding, work) = (&mut self.holding, &mut self.work);
                 let posted = post(&self.world.ledger, lane, half.as_mut(), &drive.seat, holding, work, now);
                 drive.dirty |= posted;
                 any |= posted;
@@ -236,7 +242,7 @@ fn post(
     half: &mut dyn Post,
     seat: &Joined,
     holding: &mut Holding,
-    work: &mut [WorkRequest; RUN],
+    work: &mut Work,
     now: Nanos,
 ) -> bool {
     let mut any = false;
@@ -251,20 +257,22 @@ fn post(
                 ledger.count_stale();
                 continue;
             }
-            work[n] = slot.work(key);
+            work.requests[n] = slot.work(key);
             earliest = earliest.min(slot.deadline());
             n += 1;
         }
         if n == 0 {
             break;
         }
-        let taken = half.post(now, lane.id, &work[..n]).taken.min(n);
-        for refused in work[taken..n].iter().rev() {
+        work.handed = n;
+        let taken = half.post(now, lane.id, &work.requests[..n]).taken.min(n);
+        work.handed = 0;
+        for refused in work.requests[taken..n].iter().rev() {
             let key = Key::from_raw(refused.id.0);
             ledger.at(ledger.position(key)).step(key.generation(), Phase::Posted, Phase::Live);
             lane.waiting.push_front(ledger, ledger.position(key));
         }
-        let keys = work[..taken].iter().map(|w| Key::from_raw(w.id.0));
+        let keys = work.requests[..taken].iter().map(|w| Key::from_raw(w.id.0));
         if seat.shared.posted.publish(keys, earliest) {
             seat.shared.ring(Half::Reap);
         }
@@ -299,10 +307,11 @@ fn cast_adrift(ledger: &Ledger, lane: &mut Lane, holding: &mut Holding, adrift: 
 impl Stage<Key> for WrPost {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
         let world = self.world.clone();
-        while let Some(key) = input.pop() {
+        while let Some(key) = input.peek() {
             if let Some(slot) = world.ledger.live(key) {
                 self.take(&world, key, slot, cx.now);
             }
+            input.pop();
         }
         self.pump(cx.now);
         self.flush(cx.now);
@@ -350,5 +359,27 @@ impl Stage<Key> for WrPost {
             0 => Drained::Empty,
             n => Drained::Holds(n),
         }
+    }
+}
+
+/// A panicking `wr_post` takes its links along: the reap halves are told to abort them, and end what was posted.
+impl Drop for WrPost {
+    fn drop(&mut self) {
+        let Some(code) = self.holding.epitaph() else { return };
+        let (ledger, office) = (&*self.world.ledger, &self.world.mail);
+        for given in &self.work.requests[..self.work.handed] {
+            ledger.abandon(ledger.position(Key::from_raw(given.id.0)), code);
+        }
+        for lane in self.links.each() {
+            lane.life.dead.store(true, Relaxed);
+            let (transport, nic, pair) = self.drives[lane.drive].seat.place;
+            // A full box means that reap is gone as well.
+            let _ = office.post((Half::Reap, transport, nic, pair), Mail::Abort(lane.id));
+            while let Some(position) = lane.waiting.pop(ledger) {
+                self.holding.let_go(ledger, position);
+                ledger.abandon(position, code);
+            }
+        }
+        self.adrift.abandon(ledger, code);
     }
 }

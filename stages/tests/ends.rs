@@ -229,6 +229,7 @@ fn forced_stop() {
     let request = Request::write(source, 0, rig.remote(peer, &there, 0), MIB);
     let batch = rig.client.submit(&[request; 20], within(LONG)).unwrap();
     assert_eq!(batch.wait(Duration::from_millis(10)), None);
+    rig.world.ledger.close();
     drop(rig.engine.take());
     rig.world.ledger.end_all(Reason::Stopped);
     assert_eq!(batch.wait(Duration::ZERO).unwrap().failed, 20);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pipeline_configs::Config;
 use pipeline_graph::{DrainReport, Snapshot};
-use pipeline_stages::{Batch, Client, Key, Options, Request, SubmitError, World};
+use pipeline_stages::{Batch, Client, Key, Options, Reason, Request, SubmitError, World};
 use pipeline_transports::Access;
 use pipeline_transports::clock;
 use pipeline_transports::memory::{Memory, Region};
@@ -210,7 +210,10 @@ impl Engine {
 impl Inner {
     fn stop(&self) {
         self.control.close();
+        self.world.ledger.close();
         self.graph.write().unwrap_or_else(PoisonError::into_inner).stop();
+        // What stages and transports still held; those on edges the graph has ended itself.
+        self.world.ledger.end_all(Reason::Stopped);
     }
 }
 

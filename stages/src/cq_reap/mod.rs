@@ -58,13 +58,13 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     world.ledger.holders.add(seat.waker.clone());
     let links = making.config.limits.links as usize;
     let join = |place| {
-        let seat = world.seats.join(&world.mail, Half::Reap, place, seat, making.box_size);
+        let seat = world.seats.join(&world.mail, Half::Reap, place, seat, making.box_size)?;
         let transport = world.transports[usize::from(seat.place.0)].transport.clone();
         let completions = Completions::with_capacity(BATCH);
-        Drive { transport, half: None, joined: false, seat, completions, next: 0 }
+        Ok(Drive { transport, half: None, joined: false, seat, completions, next: 0 })
     };
     Ok(Box::new(CqReap {
-        drives: seats::places(making, seat).into_iter().map(join).collect(),
+        drives: seats::places(making, seat).into_iter().map(join).collect::<Result<_, String>>()?,
         links: Links::with_capacity(links),
         closed: Vec::with_capacity(links),
         holding: Holding::new(&world.ledger, making.ix()),
@@ -95,6 +95,7 @@ impl Drive {
 
 /// One link.
 struct Lane {
+    id: LinkId,
     drive: usize,
     life: Arc<LinkLife>,
     /// We killed it: what it takes along is not to blame.
@@ -123,7 +124,7 @@ impl CqReap {
                     Mail::Adopt { end, life } => {
                         let id = end.id;
                         half.adopt(end);
-                        self.links.insert(id, Lane { drive: at, life, aborted: false });
+                        self.links.insert(id, Lane { id, drive: at, life, aborted: false });
                     }
                     Mail::Abort(id) => {
                         if let Some(lane) = self.links.find(id).and_then(|i| self.links.get(i)) {
@@ -358,6 +359,25 @@ impl Stage<Key> for CqReap {
         match posted.max(self.holding.len()) {
             0 => Drained::Empty,
             n => Drained::Holds(n),
+        }
+    }
+}
+
+/// A panicking `cq_reap` takes its links along: nobody posts on them any more, control hears that they are closed,
+/// and what was posted ends with its halves (see the drop of [`Holding`], which comes after theirs).
+impl Drop for CqReap {
+    fn drop(&mut self) {
+        if self.holding.epitaph().is_none() {
+            return;
+        }
+        self.watch_posted();
+        for lane in self.links.each() {
+            lane.life.dead.store(true, Relaxed);
+            self.closed.push(lane.id);
+        }
+        self.report();
+        for drive in &self.drives {
+            drive.seat.shared.ring(Half::Post);
         }
     }
 }

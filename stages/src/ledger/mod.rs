@@ -90,6 +90,8 @@ pub struct Ledger {
     told: AtomicBool,
     /// Grows when a batch is freed: what `submit_wait` sleeps on.
     freed: AtomicU32,
+    /// The engine is being stopped: stages that go have not panicked.
+    closing: AtomicBool,
 }
 
 /// How much of each table is taken; for tests, metrics and the drain report.
@@ -132,6 +134,7 @@ impl Ledger {
             cancels: AtomicU64::new(0),
             told: AtomicBool::new(true),
             freed: AtomicU32::new(0),
+            closing: AtomicBool::new(false),
         }
     }
 
@@ -297,6 +300,27 @@ impl Ledger {
     /// Whether any slice slot is free.
     pub(crate) fn has_slices(&self) -> bool {
         self.free.len() > 0
+    }
+
+    /// Says that the engine is about to be stopped: before it is, so that the stages that go then are not taken for
+    /// panicked ones. What has not ended is ended by [`Self::end_all`], afterwards.
+    pub fn close(&self) {
+        self.closing.store(true, Release);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Acquire)
+    }
+
+    /// Ends a slice whose holder is gone. What a transport had may have been applied, or not.
+    pub(crate) fn abandon(&self, position: u32, code: Code) {
+        let (slot, key) = (self.at(position), self.key_at(position));
+        let posted = slot.step(key.generation(), Phase::Posted, Phase::Live);
+        let unknown = posted && slot.op() == pipeline_transports::Op::Write;
+        slot.set_code(if unknown { Code::new(Reason::Undetermined, code.stage()) } else { code });
+        let mut ending = Ending::new(self);
+        ending.end(key);
+        ending.finish();
     }
 
     /// Ends every slice that has not ended, as `reason`. Only when no stage and no transport runs any more: after

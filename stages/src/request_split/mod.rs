@@ -334,8 +334,9 @@ fn born(ledger: &Ledger, slot: u32, piece: &Piece, birth: &Birth) -> Key {
 impl Stage<Key> for Split {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
         let (world, fresh) = (self.world.clone(), *input);
-        while let Some(key) = input.pop() {
+        while let Some(key) = input.peek() {
             self.take(&world, key);
+            input.pop();
         }
         self.turn(&world, out, cx.now);
         // Most have gone on by now; the others are watched.
@@ -389,5 +390,21 @@ impl Split {
             let piece = self.sizes.of_slice(cover).min(cover.len() - cut).min(ledger.window.bytes_limit());
             ledger.has_slices() && ledger.window.could(cover.peer(), piece)
         })
+    }
+}
+
+impl Drop for Split {
+    fn drop(&mut self) {
+        let Some(code) = self.holding.epitaph() else { return };
+        let ledger = &*self.world.ledger;
+        while let Some(key) = self.ready.pop() {
+            ledger.abandon(ledger.position(key), code);
+        }
+        for list in &mut self.open {
+            while let Some(position) = list.pop(ledger) {
+                self.holding.let_go(ledger, position);
+                ledger.abandon(position, code);
+            }
+        }
     }
 }

@@ -7,6 +7,8 @@
     reason = "a test that cannot be set up shall say so and stop"
 )]
 
+pub mod null;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker as TaskWaker};
