@@ -68,3 +68,35 @@ fn bad_targets_and_sizes() {
     let ended = output(&[SHORT, &["--size", "4", "--iov", "8"]].concat());
     assert_eq!(ended.status.code(), Some(2));
 }
+
+/// B06: a request one byte beyond 32 bits is counted, moved and verified to its last byte.
+#[test]
+#[ignore = "needs 9 GB of memory"]
+fn sizes_beyond_32_bits() {
+    let size = 4_294_967_297_u64;
+    let text = stdout(&[
+        "bench",
+        "--size",
+        &size.to_string(),
+        "--slice",
+        "64MiB",
+        "--iterations",
+        "1",
+        "--rounds",
+        "1",
+        "--depth",
+        "1",
+        "--check",
+        "--no-ceiling",
+        "--json",
+        "--set",
+        "limits.deadline='5m'",
+    ]);
+    let line: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((line["bytes"].as_u64(), line["confirmed_bytes"].as_u64()), (Some(size), Some(size)));
+    assert_eq!((&line["wrong"], &line["errors"]), (&0.into(), &0.into()));
+    let seconds = line["max_us"].as_f64().unwrap() / 1e6;
+    let rate = size as f64 / 1e9 / seconds;
+    let told = line["gb_per_s_avg"].as_f64().unwrap();
+    assert!((told - rate).abs() / rate < 0.01, "{told} GB/s, {rate} by bytes over time");
+}

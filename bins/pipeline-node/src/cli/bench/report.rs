@@ -59,11 +59,11 @@ pub struct StageLine {
     pub stage: String,
     /// Workers that ran it.
     pub threads: usize,
-    /// Slices its queues hold; 0 when it is reached inline.
+    /// Batches (of up to 32 slices) its queues hold; 0 when it is reached inline.
     pub cap: u64,
-    /// Slices waiting, mean.
+    /// Batches waiting, mean.
     pub depth_avg: f64,
-    /// Slices waiting, most.
+    /// Batches waiting, most.
     pub depth_max: u64,
     /// In its queue.
     pub wait_p50_us: f64,
