@@ -26,6 +26,24 @@ struct Window {
     index: u64,
     bytes: u64,
     best: u64,
+    last_ns: u64,
+}
+
+impl Window {
+    /// `bytes` have ended at `at_ns`. What took longer than a window since the end before cannot all have moved in
+    /// one, so only its share counts.
+    fn add(&mut self, bytes: u64, at_ns: u64) {
+        let gap_ns = at_ns.saturating_sub(self.last_ns);
+        let share = if gap_ns > WINDOW_NS { WINDOW_NS as f64 / gap_ns as f64 } else { 1.0 };
+        self.last_ns = at_ns;
+        let index = at_ns / WINDOW_NS;
+        if index != self.index {
+            self.index = index;
+            self.bytes = 0;
+        }
+        self.bytes += (bytes as f64 * share) as u64;
+        self.best = self.best.max(self.bytes);
+    }
 }
 
 impl Tally {
@@ -42,13 +60,7 @@ impl Tally {
         self.requests += requests;
         self.bytes += bytes;
         self.latency_ns.saturating_record_n(latency_ns.max(1), requests);
-        let index = at_ns / WINDOW_NS;
-        if index != self.window.index {
-            self.window.index = index;
-            self.window.bytes = 0;
-        }
-        self.window.bytes += bytes;
-        self.window.best = self.window.best.max(self.window.bytes);
+        self.window.add(bytes, at_ns);
     }
 
     /// `requests` ended badly.
@@ -127,6 +139,15 @@ mod tests {
         tally.elapsed_ns = 10 * WINDOW_NS;
         assert!((tally.gb_per_s() - 1.2).abs() < 1e-9);
         assert!((tally.peak_gb_per_s() - 3.0).abs() < 1e-9);
+    }
+
+    /// One request that takes long has no peak above its average: its bytes did not all move in its last 100 ms.
+    #[test]
+    fn a_long_request_has_no_peak() {
+        let mut tally = Tally::new();
+        tally.done(1, 4_294_967_297, 5_000_000_000, 5_000_000_000);
+        tally.elapsed_ns = 5_000_000_000;
+        assert!((tally.peak_gb_per_s() - tally.gb_per_s()).abs() < 1e-6, "{}", tally.peak_gb_per_s());
     }
 
     /// Percentiles are those of requests: a batch of 98 fast ones and two slow ones shows in p99, not in p50.
