@@ -3,7 +3,7 @@
 //! It knows the file: its tables, its units, its presets, and how each thing in it can be wrong. It
 //! deliberately does not know what a stage does: stage and transport types come from a [`Catalog`].
 //!
-//! [`load`] reads text into a spanned tree ([`document`]), lays it over its preset ([`preset`]), reads every
+//! [`load()`] reads text into a spanned tree ([`document`]), lays it over its preset ([`preset`]), reads every
 //! table against its declared keys ([`body`]), resolves edges ([`wiring`]) and lets the graph's rules judge
 //! the whole. Every fault is one [`Finding`]; all of them come in one run.
 
