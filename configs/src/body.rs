@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use crate::codes;
 use crate::finding::Finding;
-use crate::schema::{Key, Value, Values};
+use crate::schema::{Key, Later, Value, Values};
 use crate::source::Span;
 use crate::suggest;
-use crate::tree::{Node, Table, Tree};
+use crate::tables;
+use crate::tree::{Entry, Node, Table, Tree};
 use crate::value::{self, Scope};
 
 /// What a table is and which keys it knows.
@@ -19,8 +20,6 @@ pub struct Form<'a> {
     pub keys: &'a [Key],
     /// Keys that the caller reads itself (`type`, `pool`).
     pub also: &'a [&'a str],
-    /// Keys that come with a later release.
-    pub later: &'a [&'a str],
     /// Where else a key is at home: `stages of type retry`.
     pub elsewhere: &'a dyn Fn(&str) -> Option<String>,
 }
@@ -28,7 +27,7 @@ pub struct Form<'a> {
 impl<'a> Form<'a> {
     /// A table that only has declared keys.
     pub fn new(what: impl Into<String>, keys: &'a [Key]) -> Self {
-        Self { what: what.into(), keys, also: &[], later: &[], elsewhere: &|_| None }
+        Self { what: what.into(), keys, also: &[], elsewhere: &tables::home_of }
     }
 }
 
@@ -67,15 +66,10 @@ pub fn read_node(node: &Node, at: Span, form: &Form<'_>, scope: &mut Scope<'_>) 
 pub fn read(table: &Table, at: Span, form: &Form<'_>, scope: &mut Scope<'_>) -> Body {
     let mut body = Body::default();
     for entry in &table.entries {
+        let former = |key: &&Key| key.formerly.iter().any(|f| f.name == entry.key);
         let known = form.keys.iter().find(|key| key.name == entry.key);
-        if let Some(key) = known {
-            body.spans.insert(key.name, entry.node.span);
-            // After a finding the default stands in, so that later rules judge a sane value.
-            if let Some(value) = value::read(key, &entry.node, scope).or_else(|| default(key)) {
-                body.values.0.insert(key.name, value);
-            }
-        } else if form.later.contains(&entry.key.as_str()) {
-            scope.report.push(later(&format!("`{}` of {}", entry.key, form.what), entry.key_span));
+        if let Some(key) = known.or_else(|| form.keys.iter().find(former)) {
+            take(key, entry, form, &mut body, scope);
         } else if !form.also.contains(&entry.key.as_str()) {
             scope.report.push(unknown(&entry.key, entry.key_span, form));
         }
@@ -98,9 +92,60 @@ fn default(key: &Key) -> Option<Value> {
     value::default_of(key, key.default?).ok()
 }
 
-/// A setting that this release does not know yet, but a later one will.
-pub fn later(what: &str, at: Span) -> Finding {
-    Finding::error(codes::LATER, at, format!("{what} comes with a later release")).help("take it out for now")
+/// Takes the value of a key, under its name or a former one.
+fn take(key: &Key, entry: &Entry, form: &Form<'_>, body: &mut Body, scope: &mut Scope<'_>) {
+    if let Some(first) = body.spans.get(key.name) {
+        let message = format!("{} has both `{}` and its former name", form.what, key.name);
+        let finding =
+            Finding::error(codes::TWICE, entry.key_span, message).related(*first, "given here first");
+        scope.report.push(finding.help(format!("keep `{}`", key.name)));
+        return;
+    }
+    if let Some(former) = key.formerly.iter().find(|f| f.name == entry.key) {
+        let message = format!("`{}` of {} is now called `{}`", former.name, form.what, key.name);
+        let (major, minor) = former.since;
+        let help =
+            format!("write `{}`: version {major}.{} no longer reads the old name", key.name, minor + 1);
+        scope.report.push(Finding::warning(codes::RENAMED, entry.key_span, message).help(help));
+    }
+    body.spans.insert(key.name, entry.node.span);
+    let read = value::read(key, &entry.node, scope);
+    if let (Some(later), true) = (key.later, read.is_some()) {
+        not_yet(key, later, &entry.node, form, scope);
+    }
+    // After a finding the default stands in, so that later rules judge a sane value.
+    if let Some(value) = read.or_else(|| default(key)) {
+        body.values.0.insert(key.name, value);
+    }
+}
+
+fn not_yet(key: &Key, later: Later, node: &Node, form: &Form<'_>, scope: &mut Scope<'_>) {
+    if later.words.is_empty() {
+        scope.report.push(comes_later(&format!("`{}` of {}", key.name, form.what), later, node.span));
+        return;
+    }
+    let items = match &node.value {
+        Tree::Array(items) => items.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    for item in items {
+        if let Some(word) = item.as_text().filter(|word| later.words.contains(word)) {
+            scope.report.push(comes_later(&format!("{} = \"{word}\"", key.name), later, item.span));
+        }
+    }
+}
+
+/// A setting that is read, and that a later release carries out.
+pub fn comes_later(what: &str, later: Later, at: Span) -> Finding {
+    let brings = later.brings;
+    if later.refused {
+        let message = format!("{what} comes with a later release: the one that brings {brings}");
+        let help = "the file validates, and `run` refuses it; take this out to run it now";
+        Finding::warning(codes::LATER, at, message).help(help)
+    } else {
+        let message = format!("{what} has no effect before the release that brings {brings}");
+        Finding::warning(codes::NO_EFFECT, at, message).help("nothing to do: `run` goes on without it")
+    }
 }
 
 fn unknown(key: &str, at: Span, form: &Form<'_>) -> Finding {

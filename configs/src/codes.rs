@@ -62,12 +62,16 @@ codes! {
     WORD = 405 "A value is not one of the words that its key knows.";
     KIND_UNKNOWN = 406 "`type` or `kind` names something that does not exist.";
     TABLE_UNKNOWN = 407 "The file has a table that this release does not know.";
-    LATER = 408 "The setting comes with a later release.";
+    LATER = 408 "The setting comes with a later release; `run` refuses the file until then.";
     NAME = 409 "A name breaks the rules for names.";
     NAME_SHARED = 410 "Two tables use one name for different things.";
     ADDRESS = 411 "An address cannot be read.";
     TRANSPORT_UNKNOWN = 412 "A key names a transport that is not declared.";
     EXCLUSIVE = 413 "Keys exclude each other.";
+    NO_EFFECT = 414 "The setting has no effect until a later release; `run` goes on without it.";
+    RENAMED = 415 "A key has a new name; the old one is read for one minor version.";
+    PEER_UNKNOWN = 416 "A route names a peer that is not declared.";
+    NIC_UNUSED = 417 "A NIC is described that no transport uses.";
     CPU_ABSENT = 501 "A CPU is not allowed or not present on this machine.";
     CPU_CROWDED = 502 "More workers spin than this machine has CPUs.";
 }

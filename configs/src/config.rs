@@ -1,6 +1,7 @@
 //! What a file says, typed and complete: what the engine is built from.
 //! Deliberately without spans and without TOML: findings have been made before.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +30,21 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// `[log] level`, a tracing filter.
     pub log_level: String,
+    /// `[log] format` is `json`.
+    pub log_json: bool,
+    /// `[admin] socket`.
+    pub admin_socket: Option<PathBuf>,
+    /// `[metrics] listen`.
+    pub metrics_listen: Option<String>,
+    /// `[directory]`.
+    pub directory: Option<DirectoryConfig>,
+    /// `[nics.*]`.
+    pub nics: Vec<NicConfig>,
+    /// `[[routes]]`.
+    pub routes: Vec<RouteConfig>,
+    /// What the file says that only a later release carries out, one sentence each. An engine refuses to start
+    /// while there is any.
+    pub later: Vec<String>,
     /// Pools, stages, edges; checked.
     pub blueprint: Blueprint,
 }
@@ -87,8 +103,50 @@ pub struct TransportConfig {
     pub kind: String,
     /// Its NICs; never empty: a transport that names none is one NIC of its own name.
     pub nics: Vec<String>,
+    /// What `[nics]` says about each of `nics`, index by index.
+    pub interfaces: Vec<Interface>,
     /// Its typed keys.
     pub values: Values,
+}
+
+/// `[directory]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectoryConfig {
+    /// Its type.
+    pub kind: String,
+    /// Its typed keys.
+    pub values: Values,
+}
+
+/// How a transport reaches a NIC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// The interface; `None`: the system's routing chooses.
+    pub device: Option<String>,
+    /// Source address of connections; `None`: the system chooses.
+    pub address: Option<IpAddr>,
+}
+
+/// One `[nics.NAME]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NicConfig {
+    /// Its name, as transports list it.
+    pub name: String,
+    /// The interface.
+    pub device: String,
+    /// Source address of its connections.
+    pub address: Option<IpAddr>,
+    /// Its typed keys.
+    pub values: Values,
+}
+
+/// One `[[routes]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteConfig {
+    /// What must be true of a transfer.
+    pub when: Values,
+    /// The transport it takes.
+    pub transport: String,
 }
 
 /// One `[segments.NAME]`.
@@ -107,6 +165,20 @@ pub struct SegmentConfig {
 pub enum SegmentKind {
     /// Memory of the node.
     Dram {
+        /// Bytes.
+        size: u64,
+    },
+    /// Memory of a GPU.
+    Cuda {
+        /// Which GPU.
+        device: u32,
+        /// Bytes.
+        size: u64,
+    },
+    /// One file, read and written in place.
+    File {
+        /// Where it is.
+        path: PathBuf,
         /// Bytes.
         size: u64,
     },

@@ -28,6 +28,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Batches (of 1 to 32 slices) that the queue holds; with dispatch owner or hash, that each worker's queue holds.",
         change: Change::Restart,
+        ..Key::PLAIN
     },
     Key {
         name: "when_full",
@@ -36,6 +37,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "What happens when it is full: wait (back-pressure, the default) or reject (to `failed`; at `submit`: Busy).",
         change: Change::Restart,
+        ..Key::PLAIN
     },
     Key {
         name: "dispatch",
@@ -44,6 +46,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Which worker gets a slice: any (the default), the owner of its link, or by hash of its key.",
         change: Change::Restart,
+        ..Key::PLAIN
     },
     Key {
         name: "return",
@@ -52,6 +55,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "The one way back: holds every slice that can exist, so it is never full.",
         change: Change::Restart,
+        ..Key::PLAIN
     },
 ];
 

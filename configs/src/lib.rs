@@ -12,6 +12,7 @@ pub mod body;
 pub mod codes;
 pub mod config;
 pub mod cpu_list;
+pub mod directory;
 pub mod document;
 pub mod edges;
 pub mod finding;
@@ -21,18 +22,21 @@ pub mod limits;
 pub mod load;
 pub mod lower;
 pub mod names;
+pub mod nics;
 pub mod node;
 pub mod overrides;
 pub mod peers;
 pub mod pools;
 pub mod preset;
 pub mod render;
+pub mod routes;
 pub mod schema;
 pub mod segments;
 pub mod settings;
 pub mod source;
 pub mod stages;
 pub mod suggest;
+pub mod tables;
 pub mod toml_version;
 pub mod transports;
 pub mod tree;
@@ -42,11 +46,16 @@ pub mod value;
 pub mod wait;
 pub mod wiring;
 
-pub use config::{Config, Limits, Node, SegmentConfig, SegmentKind, StageConfig, TransportConfig};
+pub use config::{
+    Config, DirectoryConfig, Interface, Limits, NicConfig, Node, RouteConfig, SegmentConfig, SegmentKind,
+    StageConfig, TransportConfig,
+};
 pub use finding::{Finding, Findings, Severity};
 pub use load::{Loaded, Options, load, load_str};
 pub use lower::Places;
 pub use preset::{PRESETS, Preset};
-pub use schema::{Catalog, Facts, Key, Kind, Objection, StageKind, TransportKind, Value, Values};
+pub use schema::{
+    Catalog, Facts, Former, Key, Kind, Later, Objection, StageKind, TransportKind, Value, Values,
+};
 pub use source::{Sources, Span};
 pub use transports::{nic_group, nic_groups};

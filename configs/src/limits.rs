@@ -11,7 +11,7 @@ use crate::value::Scope;
 
 const fn count(name: &'static str, min: u64, max: u64, default: &'static str, doc: &'static str) -> Key {
     let kind = Kind::Count { min, max };
-    Key { name, kind, default: Some(default), required: false, doc, change: Change::Restart }
+    Key { name, kind, default: Some(default), required: false, doc, change: Change::Restart, ..Key::PLAIN }
 }
 
 /// Keys of `[limits]`.
@@ -29,6 +29,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Share of slices and bytes in flight that one peer may use.",
         change: Change::Live,
+        ..Key::PLAIN
     },
     Key {
         name: "bytes_in_flight",
@@ -37,6 +38,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Bytes in flight over all peers.",
         change: Change::Live,
+        ..Key::PLAIN
     },
     Key {
         name: "deadline",
@@ -45,6 +47,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Deadline of a request that names none.",
         change: Change::Live,
+        ..Key::PLAIN
     },
 ];
 

@@ -53,6 +53,19 @@ pub struct Loaded {
     pub places: Places,
 }
 
+impl Loaded {
+    /// What stands in the way of running it: settings that a later release carries out, now as errors. A file may be
+    /// written and validated before the release that runs it.
+    ///
+    /// # Errors
+    /// The findings, if there are any.
+    pub fn runnable(&self) -> Result<(), Findings> {
+        let later = self.warnings.list.iter().filter(|f| f.code == codes::LATER);
+        let list: Vec<Finding> = later.map(|f| Finding { severity: Severity::Error, ..f.clone() }).collect();
+        if list.is_empty() { Ok(()) } else { Err(Findings::new(list, self.warnings.sources.clone())) }
+    }
+}
+
 /// Loads a file.
 ///
 /// # Errors
@@ -89,7 +102,7 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     let Some(merged) = layers(id, options, &mut sources, &mut report) else {
         return Err(Findings::new(report.findings, sources));
     };
-    let Lowered { config, places, whole } =
+    let Lowered { mut config, places, whole } =
         lower::lower(&merged, catalog, &options.cpus, &sources, &mut report);
     judge::judge(&config, &places, catalog, &sources, &options.cpus, whole, &mut report);
     let failed = report.has_errors();
@@ -97,6 +110,8 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     if failed {
         return Err(findings);
     }
+    let later = findings.list.iter().filter(|f| f.code == codes::LATER);
+    config.later = later.map(|f| f.message.clone()).collect();
     Ok(Loaded { config, warnings: findings, places })
 }
 

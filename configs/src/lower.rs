@@ -14,24 +14,7 @@ use crate::suggest;
 use crate::tree::Table;
 use crate::value::Scope;
 use crate::wiring::{self, EdgePlace};
-use crate::{limits, node, peers, pools, segments, settings, transports};
-
-/// Tables and keys at the top of a file, besides those that come later.
-const TOP: &[&str] = &[
-    "version",
-    "use",
-    "node",
-    "limits",
-    "pools",
-    "transports",
-    "stages",
-    "edges",
-    "peers",
-    "segments",
-    "auth",
-    "drain",
-    "log",
-];
+use crate::{directory, limits, nics, node, peers, pools, routes, segments, settings, tables, transports};
 
 /// Entries that a table may have: what a machine can run, and what rules that compare them all can judge at once.
 const MOST: &[(&str, usize)] = &[
@@ -41,6 +24,7 @@ const MOST: &[(&str, usize)] = &[
     ("edges", 4096),
     ("peers", 16_384),
     ("segments", 4096),
+    ("nics", 1024),
 ];
 
 /// Refuses tables of absurd size; whether all are of sane size.
@@ -111,6 +95,12 @@ pub fn lower(
     let peers = peers::read(root.get("peers"), &mut scope);
     let segments = segments::read(root.get("segments"), &mut scope);
     let settings = settings::read(root, &mut scope);
+    let directory = directory::read(root.get("directory"), &mut scope);
+    let nics = nics::read(root, &graph.transports, &mut scope);
+    transports::describe(&mut graph.transports, &nics);
+    let known: Vec<&str> = declared(root, "peers").collect();
+    let known = directory.is_none().then_some(known.as_slice());
+    let routes = routes::read(root.get("routes"), known, &mut scope);
     let config = Config {
         node,
         limits,
@@ -121,6 +111,13 @@ pub fn lower(
         auth_key_file: settings.auth_key_file,
         drain_timeout: settings.drain_timeout,
         log_level: settings.log_level,
+        log_json: settings.log_json,
+        admin_socket: settings.admin_socket,
+        metrics_listen: settings.metrics_listen,
+        directory,
+        nics,
+        routes,
+        later: Vec::new(),
         blueprint: graph.blueprint,
     };
     Lowered { config, places: graph.places, whole }
@@ -178,14 +175,12 @@ fn declared<'a>(root: &'a Table, table: &str) -> impl Iterator<Item = &'a str> {
 fn top(root: &Table, report: &mut Report) {
     for entry in &root.entries {
         let name = entry.key.as_str();
-        if settings::LATER.contains(&name) {
-            report.push(crate::body::later(&format!("[{name}]"), entry.key_span));
-        } else if !TOP.contains(&name) {
+        if !tables::TOP.contains(&name) {
             let what = if entry.node.as_table().is_some() { "table" } else { "key" };
             let message = format!("unknown {what} `{name}`");
-            let known = TOP.iter().chain(settings::LATER).copied();
             let finding = Finding::error(codes::TABLE_UNKNOWN, entry.key_span, message);
-            report.push(finding.help(suggest::help(name, "known", known)));
+            let help = suggest::help(name, "known", tables::TOP.iter().copied());
+            report.push(finding.help(help).help_if(tables::home_of(name)));
         }
     }
 }

@@ -17,6 +17,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Name told to peers: A-Z, a-z, 0-9, `.`, `_`, `-`.",
         change: Change::Restart,
+        ..Key::PLAIN
     },
     Key {
         name: "listen",
@@ -25,6 +26,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Address of the one listener; port 0 takes any free one. Loopback unless the file says otherwise.",
         change: Change::Rebuild,
+        ..Key::PLAIN
     },
     Key {
         name: "advertise",
@@ -33,6 +35,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Addresses told to peers; without it the bound one.",
         change: Change::Rebuild,
+        ..Key::PLAIN
     },
 ];
 

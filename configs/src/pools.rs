@@ -7,7 +7,7 @@ use crate::codes;
 use crate::cpu_list;
 use crate::finding::Finding;
 use crate::names;
-use crate::schema::{Change, Key, Kind};
+use crate::schema::{Change, Key, Kind, Later};
 use crate::source::Span;
 use crate::tree::{Entry, Table, Tree};
 use crate::value::Scope;
@@ -20,8 +20,10 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Word(&["resident", "caller", "stealing"]),
         default: Some("resident"),
         required: false,
-        doc: "Whose threads: `resident` are the engine's own, named and pinned on request.",
+        doc: "Whose threads: `resident` are the engine's own, named and pinned on request; `caller`: the application's; `stealing`: shared, for heavy work.",
         change: Change::Restart,
+        later: Some(Later::refused("the other kinds of pools").words(&["caller", "stealing"])),
+        ..Key::PLAIN
     },
     Key {
         name: "threads",
@@ -30,14 +32,17 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Threads (of each group, with `per`); without it one, or one for each CPU that `cores` lists.",
         change: Change::Restart,
+        ..Key::PLAIN
     },
     Key {
         name: "per",
         kind: Kind::Word(&["nic", "numa"]),
         default: None,
         required: false,
-        doc: "One group of threads for each NIC of each transport.",
+        doc: "One group of threads for each NIC of each transport (`nic`), or for each NUMA node (`numa`).",
         change: Change::Restart,
+        later: Some(Later::refused("pools by NUMA node").words(&["numa"])),
+        ..Key::PLAIN
     },
     Key {
         name: "cores",
@@ -46,6 +51,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "CPUs to pin the threads to, round robin: `all` (that this process may use) or a list such as `0-3,8`. Without it threads are not pinned.",
         change: Change::Restart,
+        ..Key::PLAIN
     },
 ];
 
@@ -95,12 +101,6 @@ fn one(entry: &Entry, groups: &[String], allowed: &[usize], scope: &mut Scope<'_
     let form = Form { also: &["wait"], ..Form::new(format!("pool `{}`", entry.key), KEYS) };
     let body = body::read_node(&entry.node, entry.key_span, &form, scope).unwrap_or_default();
     let said = |key: &str| body.values.text(key);
-    for (key, word) in [("kind", "caller"), ("kind", "stealing"), ("per", "numa")] {
-        if said(key) == Some(word) {
-            let finding = body::later(&format!("{key} = \"{word}\""), body.span(key, entry.key_span));
-            scope.report.push(finding);
-        }
-    }
     let cores_span = body.spans.get("cores").copied();
     let cpus = match (said("cores"), cores_span) {
         (Some("all"), _) => allowed.to_vec(),

@@ -93,7 +93,7 @@ pub struct Merged {
 }
 
 /// Tables of things with names, where `= false` takes a thing of the preset away.
-const NAMED: &[&str] = &["stages", "pools", "transports", "segments", "peers"];
+const NAMED: &[&str] = &["stages", "pools", "transports", "segments", "peers", "nics"];
 
 /// Lays `over` on `base`: tables merge, everything else is replaced, `false` removes. A table whose `type` or
 /// `kind` changes is replaced whole, because its keys are another type's. Edges are only gathered: which one

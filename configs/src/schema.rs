@@ -32,6 +32,13 @@ pub enum Kind {
         /// Most.
         max: u64,
     },
+    /// Bits a second, `"200Gbit/s"`. Inclusive bounds; the value is [`Value::Number`].
+    Rate {
+        /// Least.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
     /// A share of something, `"25%"`. Inclusive bounds, percent.
     Percent {
         /// Least.
@@ -90,6 +97,61 @@ pub struct Key {
     pub doc: &'static str,
     /// Whether it changes live.
     pub change: Change,
+    /// Names that it had before: read with a warning for one minor version, then taken out here.
+    pub formerly: &'static [Former],
+    /// What of it is read, but comes into effect with a later release.
+    pub later: Option<Later>,
+}
+
+impl Key {
+    /// What most keys are: never renamed, in effect. For `..Key::PLAIN` in declarations.
+    pub const PLAIN: Key = Key {
+        name: "",
+        kind: Kind::Text,
+        default: None,
+        required: false,
+        doc: "",
+        change: Change::Restart,
+        formerly: &[],
+        later: None,
+    };
+}
+
+/// A name that a key had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// The old name.
+    pub name: &'static str,
+    /// Major and minor version that renamed it: this one warns, the next one does not know it.
+    pub since: (u32, u32),
+}
+
+/// A setting that is read and judged, but that this release cannot carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// The words that come later; empty: the key as a whole.
+    pub words: &'static [&'static str],
+    /// What the release brings: "caller pools".
+    pub brings: &'static str,
+    /// Whether doing without changes what the file means, so that `run` refuses it; otherwise it only warns.
+    pub refused: bool,
+}
+
+impl Later {
+    /// Without it the node would do something else than the file says.
+    pub const fn refused(brings: &'static str) -> Later {
+        Later { words: &[], brings, refused: true }
+    }
+
+    /// Without it the node does the same, slower or less visibly.
+    pub const fn harmless(brings: &'static str) -> Later {
+        Later { words: &[], brings, refused: false }
+    }
+
+    /// Only these words of the key.
+    pub const fn words(self, words: &'static [&'static str]) -> Later {
+        Later { words, ..self }
+    }
 }
 
 /// A typed value of a key.
@@ -170,6 +232,8 @@ pub struct StageKind {
     pub keys: &'static [Key],
     /// Ports and contract, given its values.
     pub shape: fn(&Values, &Facts) -> Shape,
+    /// `Some(what brings it)`: validates, but `run` refuses (it comes with a later release).
+    pub later: Option<&'static str>,
 }
 
 /// A transport type: one entry of the catalogue.
@@ -183,7 +247,7 @@ pub struct TransportKind {
     pub keys: &'static [Key],
     /// Preferred work request size, bytes: the meaning of `slice = "auto"`.
     pub preferred_bytes: u64,
-    /// `Some(reason)`: validates, but `run` refuses with this reason (it comes with a later release).
+    /// `Some(what brings it)`: validates, but `run` refuses (it comes with a later release).
     pub later: Option<&'static str>,
 }
 

@@ -1,10 +1,10 @@
-//! The small tables: `[auth]`, `[drain]`, `[log]`; and the tables that come with later releases.
+//! The small tables: `[auth]`, `[admin]`, `[metrics]`, `[log]`, `[drain]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::body::{self, Body, Form};
-use crate::schema::{Change, Key, Kind};
+use crate::schema::{Change, Key, Kind, Later};
 use crate::source::Span;
 use crate::tree::Table;
 use crate::value::Scope;
@@ -17,6 +17,31 @@ pub const AUTH: &[Key] = &[Key {
     required: false,
     doc: "File with the key that peers must prove to know; without it peers are not authenticated.",
     change: Change::Restart,
+    ..Key::PLAIN
+}];
+
+/// Keys of `[admin]`.
+pub const ADMIN: &[Key] = &[Key {
+    name: "socket",
+    kind: Kind::Path,
+    default: None,
+    required: false,
+    doc: "Unix socket for `show`, `top`, `resize`, `reload` and `drain` of a running node.",
+    change: Change::Restart,
+    later: Some(Later::harmless("the administration of running nodes")),
+    ..Key::PLAIN
+}];
+
+/// Keys of `[metrics]`.
+pub const METRICS: &[Key] = &[Key {
+    name: "listen",
+    kind: Kind::Address,
+    default: None,
+    required: false,
+    doc: "Address where metrics are served as Prometheus text; without it they are not served.",
+    change: Change::Rebuild,
+    later: Some(Later::harmless("metrics over HTTP")),
+    ..Key::PLAIN
 }];
 
 /// Keys of `[drain]`.
@@ -27,41 +52,62 @@ pub const DRAIN: &[Key] = &[Key {
     required: false,
     doc: "How long a stopping node waits for what is in flight before it fails the rest.",
     change: Change::Live,
+    ..Key::PLAIN
 }];
 
 /// Keys of `[log]`.
-pub const LOG: &[Key] = &[Key {
-    name: "level",
-    kind: Kind::Text,
-    default: Some("info"),
-    required: false,
-    doc: "Least level that is logged: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,control=debug`.",
-    change: Change::Live,
-}];
-
-/// Tables of the schema that this release does not read.
-pub const LATER: &[&str] = &["admin", "metrics", "directory", "nics", "routes"];
+pub const LOG: &[Key] = &[
+    Key {
+        name: "level",
+        kind: Kind::Text,
+        default: Some("info"),
+        required: false,
+        doc: "Least level that is logged: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,control=debug`.",
+        change: Change::Live,
+        ..Key::PLAIN
+    },
+    Key {
+        name: "format",
+        kind: Kind::Word(&["text", "json"]),
+        default: Some("text"),
+        required: false,
+        doc: "How lines are written: `text` for people, `json` for machines.",
+        change: Change::Restart,
+        ..Key::PLAIN
+    },
+];
 
 /// What the small tables say.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `[auth] key_file`.
     pub auth_key_file: Option<PathBuf>,
+    /// `[admin] socket`.
+    pub admin_socket: Option<PathBuf>,
+    /// `[metrics] listen`.
+    pub metrics_listen: Option<String>,
     /// `[drain] timeout`.
     pub drain_timeout: Duration,
     /// `[log] level`.
     pub log_level: String,
+    /// `[log] format` is `json`.
+    pub log_json: bool,
 }
 
-/// Reads the three tables.
+/// Reads the five tables.
 pub fn read(root: &Table, scope: &mut Scope<'_>) -> Settings {
     let auth = table(root, "auth", AUTH, scope);
+    let admin = table(root, "admin", ADMIN, scope);
+    let metrics = table(root, "metrics", METRICS, scope);
     let drain = table(root, "drain", DRAIN, scope);
     let log = table(root, "log", LOG, scope);
     Settings {
         auth_key_file: auth.values.text("key_file").map(PathBuf::from),
+        admin_socket: admin.values.text("socket").map(PathBuf::from),
+        metrics_listen: metrics.values.text("listen").map(str::to_owned),
         drain_timeout: drain.values.time("timeout").unwrap_or_default(),
         log_level: log.values.text("level").unwrap_or("info").to_owned(),
+        log_json: log.values.text("format") == Some("json"),
     }
 }
 

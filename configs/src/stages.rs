@@ -7,12 +7,21 @@ use crate::codes;
 use crate::config::StageConfig;
 use crate::finding::Finding;
 use crate::names;
-use crate::schema::{Catalog, Facts};
+use crate::schema::{Catalog, Change, Facts, Key, Kind, Later};
 use crate::source::Span;
 use crate::suggest;
 use crate::tree::{Entry, Table, Tree};
 use crate::typed;
 use crate::value::Scope;
+
+/// The key that every stage has besides `type` and those of its type.
+pub const POOL: Key = Key {
+    name: "pool",
+    kind: Kind::Text,
+    doc: "Name of the pool that runs it; a stage that runs wherever it is reached has none.",
+    change: Change::Restart,
+    ..Key::PLAIN
+};
 
 /// A stage as read: what the engine gets, and where the file says it.
 pub struct ReadStage {
@@ -76,6 +85,13 @@ fn one(
         ..Form::new(format!("stage `{}` (type {})", entry.key, kind.name), kind.keys)
     };
     let body = body::read_node(&entry.node, entry.key_span, &form, scope)?;
+    if let Some(brings) = kind.later {
+        scope.report.push(body::comes_later(
+            &format!("stage type `{}`", kind.name),
+            Later::refused(brings),
+            said.1,
+        ));
+    }
     let shape = (kind.shape)(&body.values, facts);
     let (pool, pool_span) = pool_of(entry, pools, scope);
     let decl = StageDecl { name: entry.key.clone(), kind: kind.name.to_owned(), pool, shape };

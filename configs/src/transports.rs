@@ -2,10 +2,10 @@
 
 use crate::body::{self, Form};
 use crate::codes;
-use crate::config::TransportConfig;
+use crate::config::{Interface, NicConfig, TransportConfig};
 use crate::finding::Finding;
 use crate::names;
-use crate::schema::{Catalog, Change, Key, Kind};
+use crate::schema::{Catalog, Change, Key, Kind, Later};
 use crate::source::Span;
 use crate::tree::{Entry, Table, Tree};
 use crate::typed;
@@ -19,6 +19,7 @@ pub const NICS: Key = Key {
     required: false,
     doc: "Names of the network interfaces it uses, in the order of the NIC workers; without it the transport counts as one NIC of its own name.",
     change: Change::Rebuild,
+    ..Key::PLAIN
 };
 
 /// Reads all of them, in the order of the file, with the places of their names.
@@ -55,6 +56,10 @@ fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<Transp
         ..Form::new(format!("transport `{}` (type {})", entry.key, kind.name), &keys)
     };
     let mut body = body::read_node(&entry.node, entry.key_span, &form, scope)?;
+    if let Some(brings) = kind.later {
+        let what = format!("transport type `{}`", kind.name);
+        scope.report.push(body::comes_later(&what, Later::refused(brings), said.1));
+    }
     let mut nics = body.values.texts("nics").to_vec();
     body.values.0.remove("nics");
     if let Some(bad) = nics.iter().find(|nic| !is_interface(nic)) {
@@ -63,17 +68,33 @@ fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<Transp
             Finding::error(codes::NAME, at, format!("`{bad}` cannot be the name of a network interface"));
         scope.report.push(finding.help("write names as `ip link` lists them, such as [\"eth0\", \"eth1\"]"));
     }
-    if nics.is_empty() {
+    let named = !nics.is_empty();
+    if !named {
         if let Some(at) = body.spans.get("nics") {
             let finding = Finding::error(codes::RANGE, *at, "`nics` names no interface");
             scope.report.push(finding.help("name at least one, or take `nics` out to let the system choose"));
         }
         nics.push(entry.key.clone());
     }
-    Some(TransportConfig { name: entry.key.clone(), kind: kind.name.to_owned(), nics, values: body.values })
+    let device = |nic: &String| Interface { device: named.then(|| nic.clone()), address: None };
+    let interfaces = nics.iter().map(device).collect();
+    let (name, kind) = (entry.key.clone(), kind.name.to_owned());
+    Some(TransportConfig { name, kind, nics, interfaces, values: body.values })
 }
 
-fn is_interface(name: &str) -> bool {
+/// Lays what `[nics]` says on the transports that use it.
+pub fn describe(transports: &mut [TransportConfig], nics: &[NicConfig]) {
+    for transport in transports {
+        for (name, interface) in transport.nics.iter().zip(&mut transport.interfaces) {
+            let Some(nic) = nics.iter().find(|nic| nic.name == *name) else { continue };
+            let chosen = interface.device.is_some() || nic.values.text("device").is_some();
+            *interface = Interface { device: chosen.then(|| nic.device.clone()), address: nic.address };
+        }
+    }
+}
+
+/// Whether the system could have an interface of this name.
+pub fn is_interface(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
 }
 
@@ -102,6 +123,7 @@ mod tests {
             name: name.into(),
             kind: "tcp".into(),
             nics: nics.iter().map(|n| (*n).to_owned()).collect(),
+            interfaces: Vec::new(),
             values: Values::default(),
         };
         let all =

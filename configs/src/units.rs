@@ -60,6 +60,39 @@ const TIMES: &[(&str, u128)] = &[
     ("d", 86_400_000_000_000),
 ];
 
+const RATES: &[(&str, u128)] = &[
+    ("bit/s", 1),
+    ("kbit/s", 1_000),
+    ("mbit/s", 1_000_000),
+    ("gbit/s", 1_000_000_000),
+    ("tbit/s", 1_000_000_000_000),
+];
+
+/// Bits a second.
+///
+/// # Errors
+/// The text is not a rate, or not one that 64 bits hold.
+pub fn bits_per_second(text: &str) -> Result<u64, UnitError> {
+    const HELP: &str = "write a rate in bits a second: \"200Gbit/s\"";
+    let (number, unit) = split(text, HELP)?;
+    match lookup(RATES, &unit.to_lowercase()) {
+        Some(scale) => number.scaled(scale, "rate", "bit", HELP),
+        None if unit.is_empty() => Err(UnitError::new(format!("\"{}\" has no unit", text.trim()), HELP)),
+        None => Err(UnitError::new(format!("`{unit}` is not a unit of rates"), HELP)),
+    }
+}
+
+/// As a person writes it: `200Gbit/s`.
+pub fn show_bits_per_second(bits: u64) -> String {
+    let fits = |(_, scale): &&(&str, u128)| u128::from(bits) >= *scale && u128::from(bits) % *scale == 0;
+    match RATES.iter().rev().find(fits) {
+        Some(("bit/s", _)) | None => format!("{bits}bit/s"),
+        Some((unit, scale)) => {
+            format!("{}{}{}", u128::from(bits) / scale, unit[..1].to_uppercase(), &unit[1..])
+        }
+    }
+}
+
 /// Bytes.
 ///
 /// # Errors

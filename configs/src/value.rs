@@ -80,6 +80,11 @@ fn typed(key: &Key, node: &Node, scope: &Scope<'_>) -> Result<Value, Refusal> {
             in_range(key.name, number, min, max, |n| n.to_string(), node.span)?;
             Ok(Value::Number(number))
         }
+        Kind::Rate { min, max } => {
+            let number = unit(key, node, units::bits_per_second, "a rate such as \"200Gbit/s\"")?;
+            in_range(key.name, number, min, max, units::show_bits_per_second, node.span)?;
+            Ok(Value::Number(number))
+        }
         Kind::Percent { min, max } => {
             let number = unit(key, node, units::percent, "a share such as \"25%\"")?;
             in_range(key.name, number, min, max, |n| format!("{n}%"), node.span)?;
@@ -90,7 +95,10 @@ fn typed(key: &Key, node: &Node, scope: &Scope<'_>) -> Result<Value, Refusal> {
         Kind::Path => path(key, node, scope).map(Value::Text),
         Kind::Address => address_of(key, node).map(Value::Text),
         Kind::Word(words) => {
-            let said = text(key, node, "a word")?;
+            let said = text(key, node, "a word").map_err(|no| Refusal {
+                help: format!("write {}", quoted(words).replace(", ", " or ")),
+                ..no
+            })?;
             one_of(key, said, words, node.span).map(Value::Text)
         }
         Kind::WordOrBytes(words, min, max) => word_or_size(key, node, words, min, max),
@@ -173,6 +181,7 @@ fn bounds(kind: &Kind) -> (u64, u64, Show) {
             (min, max, units::show_bytes)
         }
         Kind::Time { min_ns, max_ns } => (min_ns, max_ns, units::show_nanos),
+        Kind::Rate { min, max } => (min, max, units::show_bits_per_second),
         Kind::Percent { min, max } => (min, max, |n| format!("{n}%")),
         Kind::Count { min, max } => (min, max, |n| n.to_string()),
         _ => (0, u64::MAX, |n| n.to_string()),

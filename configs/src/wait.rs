@@ -20,9 +20,20 @@ const WORDS: &[(&str, Wait)] = &[
     ("adaptive", ADAPTIVE),
 ];
 
+/// `wait` of a pool as a key: one of the words, or a table of [`KEYS`].
+pub const WAIT: Key = Key {
+    name: "wait",
+    kind: Kind::Word(&["spin", "yield", "park", "adaptive"]),
+    default: Some("adaptive"),
+    required: false,
+    doc: "How its threads wait for work: a word, or a table of thresholds.",
+    change: Change::Live,
+    ..Key::PLAIN
+};
+
 const fn time(name: &'static str, default: &'static str, max_ns: u64, doc: &'static str) -> Key {
     let kind = Kind::Time { min_ns: 0, max_ns };
-    Key { name, kind, default: Some(default), required: false, doc, change: Change::Live }
+    Key { name, kind, default: Some(default), required: false, doc, change: Change::Live, ..Key::PLAIN }
 }
 
 /// Keys of the table form.
@@ -37,6 +48,7 @@ pub const KEYS: &[Key] = &[
         required: false,
         doc: "Whether the thresholds move with the load, within the three bounds.",
         change: Change::Live,
+        ..Key::PLAIN
     },
 ];
 

@@ -11,9 +11,14 @@ use std::time::{Duration, Instant};
 use pipeline_configs::{Loaded, Options, PRESETS, SegmentKind, codes, load, load_str, nic_groups};
 use pipeline_graph::{Dispatch, Mode};
 
-fn good(text: &str) -> Loaded {
+fn sound(text: &str) -> Loaded {
     let loaded = load_str("test.toml", text, &kinds::catalog(), &Options::default());
-    let loaded = loaded.unwrap_or_else(|findings| panic!("{findings}"));
+    loaded.unwrap_or_else(|findings| panic!("{findings}"))
+}
+
+/// Loads without even a warning.
+fn good(text: &str) -> Loaded {
+    let loaded = sound(text);
     assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     loaded
 }
@@ -152,7 +157,7 @@ fn sizes_agree_between_sources() {
         let loaded = load_str("t", &text, &kinds::catalog(), &options).ok()?;
         match loaded.config.segments.first()?.kind {
             SegmentKind::Dram { size } => Some(size),
-            SegmentKind::Dir { .. } => None,
+            _ => None,
         }
     };
     let segment = "segments.kv = { kind = \"dram\", size = \"1B\" }\n";
@@ -260,4 +265,34 @@ fn two_hundred_stages() {
     let bound = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 50 });
     println!("200 stages: {best:?}");
     assert!(best < bound, "{best:?}");
+}
+
+/// What a later release brings validates, and then stands in the way of running, with its place; what has no effect
+/// does not.
+#[test]
+fn later_validates_and_is_refused() {
+    let text = "version = 1\nuse = \"tcp\"\nsegments.a = { kind = \"cuda:1\", size = \"1GiB\" }\n";
+    let loaded = sound(text);
+    let refused = loaded.runnable().unwrap_err();
+    assert_eq!(refused.errors(), 1, "{refused}");
+    assert!(
+        refused.text().starts_with("error[P0408]") && refused.text().contains("test.toml:3:23"),
+        "{refused}"
+    );
+    let harmless = sound("version = 1\nuse = \"tcp\"\nadmin.socket = \"x\"\n");
+    assert_eq!(harmless.warnings.warnings(), 1);
+    harmless.runnable().unwrap();
+}
+
+/// `[nics]` says which interface and which source address a transport's NICs have; a name alone is an interface.
+#[test]
+fn nics_are_described() {
+    let nics = "nics.a = { device = \"eth7\", address = \"10.0.0.7\" }\nnics.tcp = { address = \"::1\" }\n";
+    let named = sound(&format!("version = 1\nuse = \"tcp\"\ntransports.tcp.nics = [\"a\", \"b\"]\n{nics}"));
+    let at = &named.config.transports[0].interfaces;
+    assert_eq!((at[0].device.as_deref(), at[1].device.as_deref()), (Some("eth7"), Some("b")));
+    assert_eq!((at[0].address, at[1].address), (Some("10.0.0.7".parse().unwrap()), None));
+    let unnamed = sound(&format!("version = 1\nuse = \"tcp\"\n{nics}"));
+    let at = &unnamed.config.transports[0].interfaces;
+    assert_eq!((at[0].device.as_deref(), at[0].address), (None, Some("::1".parse().unwrap())));
 }

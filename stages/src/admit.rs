@@ -25,8 +25,10 @@ pub const KIND: StageKind = StageKind {
         required: false,
         doc: "Over how many workers the requests to one segment of a peer spread with dispatch = \"hash\".",
         change: Change::Restart,
+        ..pipeline_configs::Key::PLAIN
     }],
     shape,
+    later: None,
 };
 
 const OUT: PortId = PortId(0);

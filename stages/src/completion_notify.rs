@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pipeline_configs::schema::Change;
-use pipeline_configs::{Facts, Kind, StageKind, Values};
+use pipeline_configs::{Facts, Kind, Later, StageKind, Values};
 use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, Seat, Shape, Stage};
 
 use crate::key::Key;
@@ -18,13 +18,16 @@ pub const KIND: StageKind = StageKind {
     summary: "Ends slices, and tells who waits for their batch.",
     keys: &[pipeline_configs::Key {
         name: "via",
-        kind: Kind::Words(&["status", "event"]),
+        kind: Kind::Words(&["status", "event", "eventfd", "waker", "callback"]),
         default: Some("[\"status\", \"event\"]"),
         required: false,
-        doc: "What it tells; status: the batch's state can be polled (always so); event: its end also wakes who waits.",
+        doc: "What it tells; status: the batch's state can be polled (always so); event: its end also wakes who waits; eventfd, waker, callback: it also tells these.",
         change: Change::Live,
+        later: Some(Later::refused("all ways of delivery").words(&["eventfd", "waker", "callback"])),
+        ..pipeline_configs::Key::PLAIN
     }],
     shape,
+    later: None,
 };
 
 fn shape(_: &Values, _: &Facts) -> Shape {

@@ -33,8 +33,10 @@ pub const KIND: StageKind = StageKind {
         required: false,
         doc: "How it chooses; topology: the nearest NIC; among equals the live link with least work outstanding.",
         change: Change::Live,
+        ..pipeline_configs::Key::PLAIN
     }],
     shape,
+    later: None,
 };
 
 const OUT: PortId = PortId(0);

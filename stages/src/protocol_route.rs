@@ -28,6 +28,7 @@ pub const KIND: StageKind = StageKind {
             required: false,
             doc: "Transports in order of preference; without it, all declared in the order of the file.",
             change: Change::Live,
+            ..pipeline_configs::Key::PLAIN
         },
         pipeline_configs::Key {
             name: "fallback",
@@ -36,6 +37,7 @@ pub const KIND: StageKind = StageKind {
             required: false,
             doc: "Whether a declared transport that is not in `prefer` may be taken when none of those can.",
             change: Change::Live,
+            ..pipeline_configs::Key::PLAIN
         },
         pipeline_configs::Key {
             name: "staging",
@@ -44,9 +46,11 @@ pub const KIND: StageKind = StageKind {
             required: false,
             doc: "Whether a transport that copies through a staging buffer may be taken.",
             change: Change::Live,
+            ..pipeline_configs::Key::PLAIN
         },
     ],
     shape,
+    later: None,
 };
 
 const OUT: PortId = PortId(0);

@@ -30,6 +30,7 @@ pub const KIND: StageKind = StageKind {
             required: false,
             doc: "How often a slice is posted at most before it fails.",
             change: Change::Live,
+            ..pipeline_configs::Key::PLAIN
         },
         pipeline_configs::Key {
             name: "backoff",
@@ -38,9 +39,11 @@ pub const KIND: StageKind = StageKind {
             required: false,
             doc: "Rest before the second attempt; doubles with each further one.",
             change: Change::Live,
+            ..pipeline_configs::Key::PLAIN
         },
     ],
     shape,
+    later: None,
 };
 
 const OUT: PortId = PortId(0);

@@ -69,6 +69,7 @@ pub(crate) const TRANSPORTS: pipeline_configs::Key = pipeline_configs::Key {
     required: false,
     doc: "The transports it works for; without it, all declared.",
     change: pipeline_configs::schema::Change::Restart,
+    ..pipeline_configs::Key::PLAIN
 };
 
 #[derive(Default)]

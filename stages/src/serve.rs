@@ -28,9 +28,11 @@ pub const KIND: StageKind = StageKind {
             required: false,
             doc: "About how many work requests it answers before other stages of its worker have their turn.",
             change: Change::Live,
+            ..pipeline_configs::Key::PLAIN
         },
     ],
     shape,
+    later: None,
 };
 
 fn shape(_: &Values, _: &Facts) -> Shape {

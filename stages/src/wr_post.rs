@@ -26,8 +26,13 @@ use crate::wheel::Wheel;
 use crate::world::World;
 
 /// Its entry in the catalogue.
-pub const KIND: StageKind =
-    StageKind { name: "wr_post", summary: "Posts slices to their links.", keys: &[seats::TRANSPORTS], shape };
+pub const KIND: StageKind = StageKind {
+    name: "wr_post",
+    summary: "Posts slices to their links.",
+    keys: &[seats::TRANSPORTS],
+    shape,
+    later: None,
+};
 
 const FAILED: PortId = PortId(0);
 const RETRY: PortId = PortId(1);

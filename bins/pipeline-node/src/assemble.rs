@@ -43,6 +43,9 @@ pub(crate) struct Parts {
 
 /// Starts everything, or nothing.
 pub(crate) fn start(config: Config) -> Result<Parts, Error> {
+    if let [first, ..] = config.later.as_slice() {
+        return Err(Error::Start(first.clone()));
+    }
     let config = Arc::new(config);
     let (events, hear) = bounded(EVENTS);
     let world = Arc::new(world(&config, events)?);
@@ -115,9 +118,14 @@ fn open_segment(world: &Arc<World>, book: &Book, segment: &SegmentConfig) -> Res
     let (kind, bytes) = match &segment.kind {
         SegmentKind::Dram { size } => ("dram", *size),
         SegmentKind::Dir { buffer, .. } => ("dir", *buffer),
+        SegmentKind::Cuda { .. } | SegmentKind::File { .. } => {
+            return Err(Error::Start(format!("segment `{}` is of a kind that comes later", segment.name)));
+        }
     };
     let access = match &segment.kind {
-        SegmentKind::Dram { .. } => access(&segment.access),
+        SegmentKind::Dram { .. } | SegmentKind::Cuda { .. } | SegmentKind::File { .. } => {
+            access(&segment.access)
+        }
         // Bytes of files pass through it both ways; what may be done to the files is judged by name.
         SegmentKind::Dir { .. } => Access::ReadWrite,
     };

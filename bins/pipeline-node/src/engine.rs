@@ -65,7 +65,9 @@ impl Engine {
     /// # Errors
     /// As [`Self::from_file`].
     pub fn from_source(source: &Source) -> Result<Self, Error> {
-        Self::start(source.load().map_err(Error::Config)?.config)
+        let loaded = source.load().map_err(Error::Config)?;
+        loaded.runnable().map_err(Error::Config)?;
+        Self::start(loaded.config)
     }
 
     /// From a configuration that was loaded before.

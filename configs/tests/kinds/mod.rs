@@ -2,11 +2,21 @@
 //! Whether the real catalogue reads the shipped files is tested where both can be seen.
 
 use pipeline_configs::schema::Change;
-use pipeline_configs::{Catalog, Config, Facts, Key, Kind, Objection, StageKind, TransportKind, Values};
+use pipeline_configs::{
+    Catalog, Config, Facts, Former, Key, Kind, Objection, StageKind, TransportKind, Values,
+};
 use pipeline_graph::{Contract, Port, Shape, Subject};
 
 const fn key(name: &'static str, kind: Kind, default: Option<&'static str>) -> Key {
-    Key { name, kind, default, required: false, doc: "A key of the test catalogue.", change: Change::Rebuild }
+    Key {
+        name,
+        kind,
+        default,
+        required: false,
+        doc: "A key of the test catalogue.",
+        change: Change::Rebuild,
+        ..Key::PLAIN
+    }
 }
 
 const SLICE: Kind = Kind::BytesPerTransport(&["auto", "whole"], 4096, 1 << 40);
@@ -84,7 +94,10 @@ pub fn catalog() -> Catalog {
         key("send_buffer", Kind::Bytes { min: 4096, max: 1 << 30 }, None),
     ];
     const SIM: &[Key] = &[
-        key("delay", Kind::Time { min_ns: 0, max_ns: 60_000_000_000 }, Some("10us")),
+        Key {
+            formerly: &[Former { name: "latency", since: (0, 1) }],
+            ..key("delay", Kind::Time { min_ns: 0, max_ns: 60_000_000_000 }, Some("10us"))
+        },
         key("move", Kind::Flag, Some("true")),
     ];
     const SPLIT: &[Key] = &[key("slice", SLICE, Some("auto"))];
@@ -100,8 +113,13 @@ pub fn catalog() -> Catalog {
         key("backoff", Kind::Time { min_ns: 1000, max_ns: 60_000_000_000 }, Some("1ms")),
     ];
     const NOTIFY: &[Key] = &[key("via", Kind::Words(&["status", "event"]), Some("[\"status\", \"event\"]"))];
-    let stage =
-        |name, keys, shape| StageKind { name, summary: "A stage of the test catalogue.", keys, shape };
+    let stage = |name, keys, shape| StageKind {
+        name,
+        summary: "A stage of the test catalogue.",
+        keys,
+        shape,
+        later: None,
+    };
     let transport = |name, keys, preferred_bytes| TransportKind {
         name,
         summary: "A transport of the test catalogue.",
@@ -121,11 +139,13 @@ pub fn catalog() -> Catalog {
             stage("completion_notify", NOTIFY, notify),
             stage("serve", MOVES, source),
             stage("file_serve", &[], source),
+            StageKind { later: Some("sums"), ..stage("sum", &[], select) },
         ],
         transports: vec![
             transport("tcp", TCP, 256 << 10),
             transport("sim", SIM, 64 << 10),
             transport("loopback", &[], 1 << 20),
+            TransportKind { later: Some("what comes later"), ..transport("later", &[], 1 << 20) },
         ],
         rules: vec![one_split],
     }

@@ -1,12 +1,13 @@
 //! THE list: every stage type and every transport type that a file may name, and how each is made.
 //! Deliberately one visible list: adding a stage is its file and one line here.
 
+mod later_stages;
 mod rules;
 mod transport_kinds;
 
 use std::sync::Arc;
 
-use pipeline_configs::{Catalog, Config, StageKind, TransportConfig, TransportKind};
+use pipeline_configs::{Catalog, Config, Interface, StageKind, TransportConfig, TransportKind};
 use pipeline_graph::Spec;
 use pipeline_transports::loopback::{Loopback, LoopbackSettings};
 use pipeline_transports::sim::{Sim, SimSettings};
@@ -32,10 +33,20 @@ const STAGES: &[(StageKind, Build)] = &[
     (completion_notify::KIND, completion_notify::build),
     (serve::KIND, serve::build),
     (file_serve::KIND, file_serve::build),
+    (later_stages::CHECKSUM, later_stages::refuse),
 ];
 
-const TRANSPORTS: &[(TransportKind, Factory)] =
-    &[(transport_kinds::TCP, tcp), (transport_kinds::LOOPBACK, loopback), (transport_kinds::SIM, sim)];
+const TRANSPORTS: &[(TransportKind, Factory)] = &[
+    (transport_kinds::TCP, tcp),
+    (transport_kinds::LOOPBACK, loopback),
+    (transport_kinds::SIM, sim),
+    (transport_kinds::SHM, later),
+    (transport_kinds::CMA, later),
+    (transport_kinds::RDMA, later),
+    (transport_kinds::CUDA, later),
+    (transport_kinds::FILE, later),
+    (transport_kinds::MOONCAKE_TCP, later),
+];
 
 type Factory = fn(&TransportConfig, u64, &Arc<Regions>) -> Result<Arc<dyn Transport>, Error>;
 
@@ -100,6 +111,13 @@ fn unknown(what: &str, name: &str, kind: &str) -> Error {
     Error::BadArgument(format!("{what} `{name}` has type `{kind}`, which this build does not have"))
 }
 
+fn later(config: &TransportConfig, _: u64, _: &Arc<Regions>) -> Result<Arc<dyn Transport>, Error> {
+    Err(Error::BadArgument(format!(
+        "transport `{}` has type `{}`, which comes with a later release",
+        config.name, config.kind
+    )))
+}
+
 fn tcp(config: &TransportConfig, _: u64, regions: &Arc<Regions>) -> Result<Arc<dyn Transport>, Error> {
     Ok(Arc::new(TcpTransport::new(&config.name, tcp_settings(config), regions.clone())))
 }
@@ -110,10 +128,15 @@ pub fn tcp_settings(config: &TransportConfig) -> TcpSettings {
     let number = |key, usual: u64| values.number(key).unwrap_or(usual);
     let size = |key| values.number(key).map(|n| n as usize);
     // A transport that names no NIC has one of its own name: no interface, the system's routing.
-    let named = config.nics.iter().filter(|nic| **nic != config.name);
-    let nic = |name: &String| Nic { name: name.clone(), address: None, device: Some(name.clone()) };
+    let nics = config.nics.iter().zip(&config.interfaces);
+    let described = nics.filter(|(_, at)| at.device.is_some() || at.address.is_some());
+    let nic = |(name, at): (&String, &Interface)| Nic {
+        name: name.clone(),
+        address: at.address,
+        device: at.device.clone(),
+    };
     TcpSettings {
-        nics: named.map(nic).collect(),
+        nics: described.map(nic).collect(),
         lanes: number("lanes", u64::from(usual.lanes)) as u16,
         nodelay: values.flag("nodelay"),
         congestion: values.text("congestion").map(str::to_owned),

@@ -4,7 +4,7 @@ use pipeline_configs::schema::Change;
 use pipeline_configs::{Key, Kind, TransportKind};
 
 const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Key {
-    Key { name, kind, default, required: false, doc, change: Change::Rebuild }
+    Key { name, kind, default, required: false, doc, change: Change::Rebuild, ..Key::PLAIN }
 }
 
 const fn lanes(default: &'static str) -> Key {
@@ -106,4 +106,136 @@ pub(super) const SIM: TransportKind = TransportKind {
     ],
     preferred_bytes: 256 << 10,
     later: None,
+};
+
+/// `shm`.
+pub(super) const SHM: TransportKind = TransportKind {
+    name: "shm",
+    summary: "Shared memory of two processes of one machine.",
+    keys: &[
+        lanes("1"),
+        depth("256"),
+        prefers("1MiB"),
+        key(
+            "directory",
+            Kind::Path,
+            Some("/dev/shm"),
+            "Where segments are made; peers must see the same one.",
+        ),
+    ],
+    preferred_bytes: 1 << 20,
+    later: Some("shared memory"),
+};
+
+/// `cma`.
+pub(super) const CMA: TransportKind = TransportKind {
+    name: "cma",
+    summary: "Copies between two processes of one machine by the kernel (process_vm_readv), without sharing memory.",
+    keys: &[lanes("1"), depth("256"), prefers("1MiB")],
+    preferred_bytes: 1 << 20,
+    later: Some("shared memory"),
+};
+
+/// `rdma`.
+pub(super) const RDMA: TransportKind = TransportKind {
+    name: "rdma",
+    summary: "RDMA verbs over InfiniBand or RoCE: the NIC moves the bytes, the target's CPU takes no part.",
+    keys: &[
+        lanes("2"),
+        depth("256"),
+        prefers("64KiB"),
+        key(
+            "gid",
+            Kind::Count { min: 0, max: 255 },
+            None,
+            "Index of the GID; without it, the first RoCE v2 one with an IPv4 address.",
+        ),
+        key(
+            "service_level",
+            Kind::Count { min: 0, max: 15 },
+            Some("0"),
+            "Service level, for fabrics that treat levels differently.",
+        ),
+        key(
+            "traffic_class",
+            Kind::Count { min: 0, max: 255 },
+            Some("0"),
+            "Traffic class (DSCP) of RoCE packets.",
+        ),
+        key(
+            "mtu",
+            Kind::Word(&["256", "512", "1024", "2048", "4096"]),
+            Some("4096"),
+            "Largest packet, bytes.",
+        ),
+        key(
+            "ack_timeout",
+            Kind::Time { min_ns: 4_096, max_ns: 9_000_000_000_000 },
+            Some("67ms"),
+            "How long the NIC waits for an acknowledgement before it sends again.",
+        ),
+        key("retries", Kind::Count { min: 0, max: 7 }, Some("7"), "How often the NIC sends again."),
+        key(
+            "rails",
+            Kind::Word(&["same", "any"]),
+            Some("any"),
+            "Whether NICs only talk to those of their own rail.",
+        ),
+    ],
+    preferred_bytes: 64 << 10,
+    later: Some("RDMA verbs"),
+};
+
+/// `cuda`.
+pub(super) const CUDA: TransportKind = TransportKind {
+    name: "cuda",
+    summary: "Copies between GPUs of one machine, and between a GPU and memory of the host.",
+    keys: &[
+        lanes("1"),
+        depth("256"),
+        prefers("4MiB"),
+        key("streams", Kind::Count { min: 1, max: 32 }, Some("2"), "CUDA streams for each GPU."),
+    ],
+    preferred_bytes: 4 << 20,
+    later: Some("GPU memory"),
+};
+
+/// `file`.
+pub(super) const FILE: TransportKind = TransportKind {
+    name: "file",
+    summary: "Reads and writes of local files and block devices, without the page cache where the system allows.",
+    keys: &[
+        lanes("1"),
+        depth("64"),
+        prefers("1MiB"),
+        key(
+            "engine",
+            Kind::Word(&["auto", "io_uring", "threads"]),
+            Some("auto"),
+            "How the kernel is asked; auto: io_uring where it is allowed, else threads.",
+        ),
+        key(
+            "direct",
+            Kind::Flag,
+            Some("true"),
+            "Goes past the page cache (O_DIRECT) where offset and size allow.",
+        ),
+        key(
+            "fsync",
+            Kind::Word(&["never", "batch", "always"]),
+            Some("batch"),
+            "When written bytes are made durable: before a batch is done, before each slice is, or never.",
+        ),
+    ],
+    preferred_bytes: 1 << 20,
+    later: Some("file segments"),
+};
+
+/// `mooncake_tcp`.
+pub(super) const MOONCAKE_TCP: TransportKind = TransportKind {
+    name: "mooncake_tcp",
+    summary: "Mooncake's TCP protocol, to and from nodes that run its Transfer Engine.",
+    keys: &[lanes("2"), depth("1"), prefers("64KiB")],
+    preferred_bytes: 64 << 10,
+    later: Some("Mooncake's protocol"),
 };

@@ -31,6 +31,7 @@ pub const KIND: StageKind = StageKind {
     summary: "Collects completions and watches the deadlines of posted slices.",
     keys: &[seats::TRANSPORTS],
     shape,
+    later: None,
 };
 
 const OUT: PortId = PortId(0);

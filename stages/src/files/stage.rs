@@ -17,6 +17,7 @@ pub(crate) const KIND: StageKind = StageKind {
     summary: "Carries out the file jobs of `dir` segments.",
     keys: &[],
     shape,
+    later: None,
 };
 
 /// No ports and no input: it only polls.

@@ -42,8 +42,10 @@ pub const KIND: StageKind = StageKind {
         doc: "Most bytes of a slice; auto: the size the transport likes best (before a route, the least of all \
               declared); whole: only cut where a region ends; or a table of transport to size.",
         change: Change::Live,
+        ..pipeline_configs::Key::PLAIN
     }],
     shape,
+    later: None,
 };
 
 const OUT: PortId = PortId(0);

@@ -55,7 +55,8 @@ pub fn run(args: &Args) -> Outcome {
     let path = args.file.as_deref().or(args.config.as_deref());
     let source = source(path, &args.set);
     let loaded = file::load(&source)?;
-    logs::install(&loaded.config.log_level);
+    loaded.runnable().map_err(|findings| file::refused(&findings))?;
+    logs::install(&loaded.config.log_level, loaded.config.log_json);
     let timeout = loaded.config.drain_timeout;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::system(format!("cannot wait for signals: {e}")))?;

@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Outcome {
     let mut set = args.set.clone();
     set.extend(args.slice.iter().map(|s| format!("stages.split.slice='{s}'")));
     let loaded = file::load(&source(args.file.as_deref(), &set))?;
-    logs::install("warn");
+    logs::install("warn", false);
     let own = match &args.target {
         Some(_) => None,
         None => Some(Target::start(args, bytes)?),

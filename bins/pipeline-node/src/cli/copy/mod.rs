@@ -66,7 +66,7 @@ enum Way {
 pub fn run(args: &Args) -> Outcome {
     let way = way(&args.places)?;
     let loaded = file::load(&source(args.config.as_deref(), &args.set))?;
-    logs::install("warn");
+    logs::install("warn", false);
     let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
     let remote = match &way {
         Way::Up { to, .. } => to,
