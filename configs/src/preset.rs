@@ -19,7 +19,13 @@ pub struct Preset {
 }
 
 /// The built-in presets.
-pub const PRESETS: &[Preset] = &[Preset { name: "tcp", text: include_str!("../pipelines/tcp.toml") }];
+pub const PRESETS: &[Preset] = &[
+    Preset { name: "tcp", text: include_str!("../pipelines/tcp.toml") },
+    Preset { name: "shm", text: include_str!("../pipelines/shm.toml") },
+    Preset { name: "rdma", text: include_str!("../pipelines/rdma.toml") },
+    Preset { name: "gpu_rdma", text: include_str!("../pipelines/gpu_rdma.toml") },
+    Preset { name: "nvme_tier", text: include_str!("../pipelines/nvme_tier.toml") },
+];
 
 /// The text of the preset that a file uses, added to the sources; `None` if it uses none, or after a finding.
 pub fn source_of(root: &Table, sources: &mut Sources, report: &mut Report) -> Option<SourceId> {
