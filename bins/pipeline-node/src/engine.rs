@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use pipeline_configs::Config;
 use pipeline_graph::{DrainReport, Snapshot};
+use pipeline_stages::ledger::Usage;
 use pipeline_stages::{Batch, Client, Key, Options, Reason, Request, SubmitError, World};
 use pipeline_transports::Access;
 use pipeline_transports::clock;
@@ -190,6 +191,12 @@ impl Engine {
     /// What the engine measures of itself. Subtract two with [`Snapshot::since`].
     pub fn stats(&self) -> Snapshot {
         self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).snapshot()
+    }
+
+    /// How much of the engine's tables is taken now: all zero, but for `stale`, when every batch has ended and was
+    /// dropped.
+    pub fn usage(&self) -> Usage {
+        self.inner.world.ledger.usage()
     }
 
     /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.

@@ -33,6 +33,7 @@ pub use source::Source;
 
 pub use pipeline_configs::{Config, Finding, Findings, Loaded};
 pub use pipeline_graph::{DrainReport, Snapshot};
+pub use pipeline_stages::ledger::Usage;
 pub use pipeline_stages::{Batch, Failure, Options, Reason, Remote, Request, Status, SubmitError, Summary};
 pub use pipeline_transports::Access;
 pub use pipeline_transports::control::{FileAnswer, FileEntry, FileKind, FileRequest};

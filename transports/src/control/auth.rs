@@ -61,11 +61,14 @@ impl SharedKey {
     /// From a file; white space around the key does not count.
     ///
     /// # Errors
-    /// [`Error::Io`] with the path, or as [`Self::new`].
+    /// With the path: [`Error::Io`], or as [`Self::new`].
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read(path)
             .map_err(|source| Error::Io { what: format!("reading key file {}", path.display()), source })?;
-        Self::new(text.trim_ascii())
+        Self::new(text.trim_ascii()).map_err(|e| match e {
+            Error::BadArgument(why) => Error::BadArgument(format!("key file {}: {why}", path.display())),
+            other => other,
+        })
     }
 
     fn mac(&self, role: Role, dialler: &[u8], acceptor: &[u8]) -> Hmac<Sha256> {

@@ -4,6 +4,5 @@
 mod bench;
 mod copy;
 mod node;
-mod peers;
 mod run;
 mod validate;

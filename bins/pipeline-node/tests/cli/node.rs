@@ -51,12 +51,27 @@ impl Node {
         Self { child, address }
     }
 
+    /// One with a segment `kv` of `size` bytes (`1MiB`), which peers may read and write.
+    #[track_caller]
+    pub fn target(size: &str, set: &[&str]) -> Self {
+        let kv = format!("segments.kv={{ kind='dram', size='{size}', access='read_write' }}");
+        let set = set.iter().flat_map(|s| ["--set", s]);
+        let args: Vec<&str> = ["--built-in", "--set", &kv].into_iter().chain(set).collect();
+        Self::start(&args)
+    }
+
     /// One that serves `folder` as segment `files`.
     pub fn serving(folder: &Path) -> Self {
         let path = format!("segments.files.path='{}'", folder.display());
         let args =
             ["--set", "segments.files.kind='dir'", "--set", "segments.files.access='read_write'", "--set"];
         Self::start(&[&["--built-in"], &args[..], &[path.as_str()]].concat())
+    }
+
+    /// Ends it as a crash would, and waits until it is gone.
+    pub fn crash(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Sends a signal.

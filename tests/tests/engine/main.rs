@@ -1,0 +1,11 @@
+//! Two engines in one process over real sockets: memory, addresses, sizes, and every way to lay out the threads.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+mod addresses;
+mod layouts;
+mod many_regions;
+mod regions;
+#[allow(dead_code, reason = "another test program uses the rest of it")]
+mod rig;
+mod seams;
+mod whole;
