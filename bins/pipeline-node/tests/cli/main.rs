@@ -3,6 +3,7 @@
 
 mod bench;
 mod copy;
+#[allow(dead_code, reason = "each test program uses some of it")]
 mod node;
 mod run;
 mod validate;
