@@ -190,3 +190,14 @@ pub enum SegmentKind {
         buffer: u64,
     },
 }
+
+impl SegmentKind {
+    /// Bytes of host memory that a node allocates for it.
+    pub fn host_bytes(&self) -> u64 {
+        match self {
+            Self::Dram { size } => *size,
+            Self::Dir { buffer, .. } => *buffer,
+            Self::Cuda { .. } | Self::File { .. } => 0,
+        }
+    }
+}

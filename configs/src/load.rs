@@ -11,6 +11,7 @@ use crate::interpolate;
 use crate::judge;
 use crate::lower::{self, Lowered, Places};
 use crate::overrides;
+use crate::pools::Machine;
 use crate::preset::{self, Merged};
 use crate::schema::Catalog;
 use crate::source::{Layer, Source, SourceId, Sources, Span};
@@ -28,6 +29,8 @@ pub struct Options {
     pub env: BTreeMap<String, String>,
     /// CPUs that this process may use; empty: unknown, and nothing is judged by them.
     pub cpus: Vec<usize>,
+    /// How many threads of this process can run at once: `threads` of a pool that does not say it; 0: unknown, one.
+    pub budget: usize,
 }
 
 impl Options {
@@ -37,8 +40,9 @@ impl Options {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        let cpus = pipeline_graph::cpus::Cpus::of_process().allowed.clone();
-        Self { set, env: std::env::vars_os().filter_map(text).collect(), cpus }
+        let cpus = pipeline_graph::cpus::Cpus::of_process();
+        let env = std::env::vars_os().filter_map(text).collect();
+        Self { set, env, cpus: cpus.allowed.clone(), budget: cpus.budget() }
     }
 }
 
@@ -51,6 +55,8 @@ pub struct Loaded {
     pub warnings: Findings,
     /// Where the things of the blueprint stand.
     pub places: Places,
+    /// Preset, file and overrides as one tree; its places are in the texts of `warnings`.
+    pub tree: Table,
 }
 
 impl Loaded {
@@ -102,8 +108,9 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     let Some(merged) = layers(id, options, &mut sources, &mut report) else {
         return Err(Findings::new(report.findings, sources));
     };
+    let machine = Machine { cpus: &options.cpus, budget: options.budget };
     let Lowered { mut config, places, whole } =
-        lower::lower(&merged, catalog, &options.cpus, &sources, &mut report);
+        lower::lower(&merged, catalog, machine, &sources, &mut report);
     judge::judge(&config, &places, catalog, &sources, &options.cpus, whole, &mut report);
     let failed = report.has_errors();
     let findings = Findings::new(report.findings, sources);
@@ -112,7 +119,7 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     }
     let later = findings.list.iter().filter(|f| f.code == codes::LATER);
     config.later = later.map(|f| f.message.clone()).collect();
-    Ok(Loaded { config, warnings: findings, places })
+    Ok(Loaded { config, warnings: findings, places, tree: merged.root })
 }
 
 /// Preset, file and overrides as one tree; `None` when one of the texts is not TOML (what could be read of it

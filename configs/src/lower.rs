@@ -6,6 +6,7 @@ use pipeline_graph::{Blueprint, StageDecl};
 use crate::codes;
 use crate::config::{Config, StageConfig, TransportConfig};
 use crate::finding::{Finding, Report, Severity};
+use crate::pools::Machine;
 use crate::preset::Merged;
 use crate::schema::{Catalog, Facts};
 use crate::source::{Sources, Span};
@@ -75,7 +76,7 @@ pub struct Lowered {
 pub fn lower(
     merged: &Merged,
     catalog: &Catalog,
-    allowed: &[usize],
+    machine: Machine<'_>,
     sources: &Sources,
     report: &mut Report,
 ) -> Lowered {
@@ -87,7 +88,7 @@ pub fn lower(
     let node = node::read(root.get("node"), &mut scope);
     let (limits, slices) = limits::read(root.get("limits"), &mut scope);
     let before = errors(scope.report);
-    let mut graph = graph(merged, catalog, allowed, &mut scope);
+    let mut graph = graph(merged, catalog, machine, &mut scope);
     let whole = errors(scope.report) == before;
     graph.places.slices = slices;
     graph.blueprint.tokens =
@@ -130,11 +131,11 @@ struct Graph {
     places: Places,
 }
 
-fn graph(merged: &Merged, catalog: &Catalog, allowed: &[usize], scope: &mut Scope<'_>) -> Graph {
+fn graph(merged: &Merged, catalog: &Catalog, machine: Machine<'_>, scope: &mut Scope<'_>) -> Graph {
     let root = &merged.root;
     let read_transports = transports::read(root, catalog, scope);
     let transports: Vec<TransportConfig> = read_transports.iter().map(|(t, _)| t.clone()).collect();
-    let read_pools = pools::read(root, &transports::nic_groups(&transports), allowed, scope);
+    let read_pools = pools::read(root, &transports::nic_groups(&transports), machine, scope);
     let pools: Option<Vec<_>> = read_pools.as_ref().map(|p| p.iter().map(|p| p.decl.clone()).collect());
     let facts = Facts { transports: scope.transports.to_vec() };
     let read_stages = stages::read(root, catalog, pools.as_deref(), &facts, scope);

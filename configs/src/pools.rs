@@ -30,7 +30,7 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Count { min: 1, max: 1024 },
         default: None,
         required: false,
-        doc: "Threads (of each group, with `per`); without it one, or one for each CPU that `cores` lists.",
+        doc: "Threads (of each group, with `per`). Without it: one for each CPU that `cores` lists, one with `per`, else as many as this process may use CPUs (affinity mask and cgroup quota, rounded up).",
         change: Change::Restart,
         ..Key::PLAIN
     },
@@ -55,6 +55,15 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
+/// What is known of the machine; the default is nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Machine<'a> {
+    /// CPUs that this process may use.
+    pub cpus: &'a [usize],
+    /// How many threads of it can run at once.
+    pub budget: usize,
+}
+
 /// Names that threads of the engine already have.
 const RESERVED: &[&str] = &["control", "resolver"];
 
@@ -68,12 +77,12 @@ pub struct ReadPool {
     pub cores_span: Option<Span>,
 }
 
-/// Reads all of them, in the order of the file. `groups` are those of a `per = "nic"` pool, `allowed` the CPUs
-/// that this process may use. `None`: there is no table of pools that could be read.
+/// Reads all of them, in the order of the file. `groups` are those of a `per = "nic"` pool, `machine` what is
+/// known of the CPUs. `None`: there is no table of pools that could be read.
 pub fn read(
     root: &Table,
     groups: &[String],
-    allowed: &[usize],
+    machine: Machine<'_>,
     scope: &mut Scope<'_>,
 ) -> Option<Vec<ReadPool>> {
     let Some(entry) = root.get("pools") else {
@@ -87,11 +96,11 @@ pub fn read(
         scope.report.push(finding.help("write pools.NAME = { threads = 1 }"));
         return None;
     };
-    Some(table.entries.iter().map(|pool| one(pool, groups, allowed, scope)).collect())
+    Some(table.entries.iter().map(|pool| one(pool, groups, machine, scope)).collect())
 }
 
 /// A pool that cannot be read still stands for its name, so that its stages are not called homeless.
-fn one(entry: &Entry, groups: &[String], allowed: &[usize], scope: &mut Scope<'_>) -> ReadPool {
+fn one(entry: &Entry, groups: &[String], machine: Machine<'_>, scope: &mut Scope<'_>) -> ReadPool {
     names::check("pool", &entry.key, entry.key_span, scope.report);
     if RESERVED.contains(&entry.key.as_str()) {
         let message = format!("`{}` is reserved: the engine has threads of that name", entry.key);
@@ -103,12 +112,13 @@ fn one(entry: &Entry, groups: &[String], allowed: &[usize], scope: &mut Scope<'_
     let said = |key: &str| body.values.text(key);
     let cores_span = body.spans.get("cores").copied();
     let cpus = match (said("cores"), cores_span) {
-        (Some("all"), _) => allowed.to_vec(),
+        (Some("all"), _) => machine.cpus.to_vec(),
         (Some(list), Some(at)) => cpu_list::read(list, at, scope.report),
         _ => Vec::new(),
     };
-    let listed = if said("cores") == Some("all") { allowed.len() } else { cpus.len() };
-    let threads = body.values.number("threads").map_or(listed.max(1), |n| usize::try_from(n).unwrap_or(1));
+    let listed = if said("cores") == Some("all") { machine.cpus.len() } else { cpus.len() };
+    let usual = if listed > 0 || said("per").is_some() { listed } else { machine.budget };
+    let threads = body.values.number("threads").map_or(usual.max(1), |n| usize::try_from(n).unwrap_or(1));
     let wait = match entry.node.as_table().and_then(|table| table.get("wait")) {
         Some(said) => wait::read(&entry.key, &said.node, scope),
         None => wait::ADAPTIVE,

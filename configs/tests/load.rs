@@ -183,7 +183,7 @@ fn precedence() {
         let options = Options {
             set: set.iter().map(|s| (*s).to_owned()).collect(),
             env: env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
-            cpus: Vec::new(),
+            ..Options::default()
         };
         let text = format!("version = 1\nuse = \"tcp\"\n{text}");
         load_str("t", &text, &kinds::catalog(), &options).unwrap_or_else(|f| panic!("{f}")).config

@@ -54,7 +54,8 @@ impl Source {
     /// All findings, when at least one is an error.
     pub fn load(&self) -> Result<Loaded, Findings> {
         let mut options = self.options.clone();
-        options.cpus = pipeline_graph::Cpus::of_process().allowed.clone();
+        let cpus = pipeline_graph::Cpus::of_process();
+        (options.cpus, options.budget) = (cpus.allowed.clone(), cpus.budget());
         match &self.from {
             From::File(path) => load(path, &catalog::catalog(), &options),
             From::Text { name, text } => load_str(name, text, &catalog::catalog(), &options),

@@ -2,13 +2,17 @@
 
 mod bench;
 mod copy;
+mod doctor;
 mod exit;
 mod failures;
 mod file;
 mod graph;
+mod init;
 mod logs;
 mod quantity;
 mod run;
+mod schema;
+mod show;
 mod validate;
 
 use std::process::ExitCode;
@@ -21,7 +25,7 @@ use clap::{Parser, Subcommand};
 #[command(name = "pipeline-node", version = VERSION, propagate_version = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 threshold missed, 69 peer unreachable, 71 system
-refused, 75 not drained, 78 the file has findings."
+refused or does not suit, 75 not drained, 78 the file has findings."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -33,7 +37,11 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_COMMI
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
+    Init(init::Args),
     Validate(validate::Args),
+    Doctor(doctor::Args),
+    Show(show::Args),
+    Schema(schema::Args),
     Graph(graph::Args),
     Bench(Box<bench::Args>),
     Copy(copy::Args),
@@ -46,7 +54,11 @@ enum Command {
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Graph(args) => graph::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Copy(args) => copy::run(&args),

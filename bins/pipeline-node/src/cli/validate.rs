@@ -2,7 +2,7 @@
 //! looked at and nothing is contacted.
 
 use clap::{Args as ClapArgs, ValueEnum};
-use pipeline_configs::{Config, SegmentKind};
+use pipeline_configs::Config;
 use pipeline_graph::Plan;
 use pipeline_graph::plan::readable_bytes;
 use pipeline_stages::ledger::Sizes;
@@ -63,10 +63,7 @@ pub fn run(args: &Args) -> Outcome {
 fn besides(config: &Config) -> String {
     let limits = &config.limits;
     let tables = readable_bytes(Sizes::of(limits).table_bytes());
-    let segments = config.segments.iter().map(|s| match s.kind {
-        SegmentKind::Dram { size } => size,
-        SegmentKind::Dir { buffer, .. } => buffer,
-    });
+    let segments = config.segments.iter().map(|s| s.kind.host_bytes());
     format!(
         "besides the graph\n  control   1 thread: listens, dials, shakes hands, answers for segments\n  \
          resolver  up to 2 threads: look up host names, gone when idle\n  tables    {tables} for {} slices, {} \

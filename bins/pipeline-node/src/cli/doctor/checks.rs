@@ -1,0 +1,236 @@
+//! The checks of `doctor`. Each only speaks when the file depends on what it looks at.
+
+use pipeline_configs::units::show_bytes;
+use pipeline_configs::{Config, SegmentKind};
+
+use super::Verdict;
+use super::machine::Machine;
+
+/// Descriptors that a node needs besides its links: log, listener, epoll sets, files of `copy`.
+const SPARE_FILES: u64 = 64;
+
+/// All of them.
+pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
+    let mut verdicts = vec![listen(config, on), nofile(config, on), cpus(config, on)];
+    verdicts.extend(pinning(config, on));
+    verdicts.extend(nics(config, on));
+    verdicts.extend(gpus(config, on));
+    verdicts.extend(paths(config));
+    if uses(config, &["rdma", "cuda"]) {
+        verdicts.push(memlock(config, on));
+    }
+    if uses(config, &["cma"]) {
+        verdicts.push(ptrace(on));
+    }
+    if uses(config, &["file"]) {
+        verdicts.push(io_uring(on));
+    }
+    verdicts
+}
+
+fn uses(config: &Config, kinds: &[&str]) -> bool {
+    config.transports.iter().any(|t| kinds.contains(&t.kind.as_str()))
+}
+
+fn listen(config: &Config, on: &Machine) -> Verdict {
+    let address = &config.node.listen;
+    match (on.bind)(address) {
+        Ok(()) => Verdict::well("listen", format!("{address} can be listened on")),
+        Err(why) => {
+            let port = address.rsplit(':').next().unwrap_or("");
+            let mend =
+                format!("see who has it: ss -ltnp 'sport = :{port}'; or --set node.listen='127.0.0.1:0'");
+            Verdict::ill("listen", format!("{address} cannot be listened on: {why}"), mend)
+        }
+    }
+}
+
+fn nofile(config: &Config, on: &Machine) -> Verdict {
+    let needed = config.limits.links.saturating_add(config.limits.peers).saturating_add(SPARE_FILES);
+    let (now, most) = on.nofile;
+    let found = |n: Option<u64>| n.map_or("unlimited".to_owned(), |n| n.to_string());
+    let said = format!("{} open files; [limits] links and peers may need {needed}", found(now));
+    match now {
+        Some(n) if n < needed => {
+            let mend = match most {
+                Some(most) if most < needed => format!(
+                    "raise the hard limit: add `* hard nofile {needed}` to /etc/security/limits.conf (systemd: LimitNOFILE={needed}); or --set limits.links={}",
+                    n.saturating_sub(config.limits.peers + SPARE_FILES).max(1)
+                ),
+                _ => format!("ulimit -n {needed}   (systemd: LimitNOFILE={needed})"),
+            };
+            Verdict::ill("nofile", said, mend)
+        }
+        _ => Verdict::well("nofile", said),
+    }
+}
+
+fn cpus(config: &Config, on: &Machine) -> Verdict {
+    let workers: usize = config.blueprint.pools.iter().map(|p| p.workers()).sum();
+    let busy =
+        config.blueprint.pools.iter().filter(|p| p.wait.park_ns == 0).map(|p| p.workers()).sum::<usize>();
+    let budget = on.cpus.budget();
+    let quota = on.cpus.quota.map_or("no quota".to_owned(), |q| format!("quota of {q} CPUs"));
+    let said = format!(
+        "{} CPUs allowed, {quota}; {workers} workers, {busy} of them never sleep",
+        on.cpus.allowed.len()
+    );
+    if busy > budget {
+        let mend = "use wait = \"adaptive\" for them, or fewer threads; or raise the quota (cpu.max of the cgroup, --cpus of the container)";
+        return Verdict::ill("cpus", said, mend);
+    }
+    Verdict::well("cpus", said)
+}
+
+fn pinning(config: &Config, on: &Machine) -> Vec<Verdict> {
+    let pinned = config.blueprint.pools.iter().filter(|p| !p.cpus.is_empty());
+    pinned
+        .map(|pool| {
+            let barred: Vec<usize> = pool.cpus.iter().copied().filter(|c| !on.cpus.allowed.contains(c)).collect();
+            match barred.as_slice() {
+                [] => Verdict::well("pinning", format!("pool `{}` may use its CPUs", pool.name)),
+                barred => Verdict::ill(
+                    "pinning",
+                    format!("pool `{}` names CPUs that this process may not use: {barred:?}", pool.name),
+                    format!("--set pools.{}.cores='all', or widen the mask (taskset -c, --cpuset-cpus of the container)", pool.name),
+                ),
+            }
+        })
+        .collect()
+}
+
+fn nics(config: &Config, on: &Machine) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for transport in &config.transports {
+        let (folder, list) = match transport.kind.as_str() {
+            "rdma" => ("sys/class/infiniband", "ibv_devices"),
+            _ => ("sys/class/net", "ip -br link"),
+        };
+        let there = on.names(folder);
+        if transport.kind == "rdma" && there.is_empty() {
+            let mend = "load the driver (modprobe mlx5_ib, or modprobe rdma_rxe and rdma link add rxe0 type rxe netdev eth0)";
+            verdicts.push(Verdict::ill(
+                "nics",
+                format!("transport `{}` needs an RDMA device, and there is none", transport.name),
+                mend,
+            ));
+            continue;
+        }
+        for device in transport.interfaces.iter().filter_map(|i| i.device.as_deref()) {
+            verdicts.push(if there.iter().any(|name| name == device) {
+                Verdict::well("nics", format!("`{device}` of transport `{}` is there", transport.name))
+            } else {
+                let mend = format!(
+                    "see what there is: {list}; then --set 'transports.{}.nics=[\"…\"]' (found: {})",
+                    transport.name,
+                    there.join(", ")
+                );
+                Verdict::ill(
+                    "nics",
+                    format!("`{device}` of transport `{}` is not there", transport.name),
+                    mend,
+                )
+            });
+        }
+        for address in transport.interfaces.iter().filter_map(|i| i.address) {
+            if let Err(why) = (on.bind)(&std::net::SocketAddr::new(address, 0).to_string()) {
+                let mend = format!("ip address add {address}/24 dev …, or correct [nics] address");
+                verdicts.push(Verdict::ill(
+                    "nics",
+                    format!("{address} is no address of this machine: {why}"),
+                    mend,
+                ));
+            }
+        }
+    }
+    verdicts
+}
+
+fn gpus(config: &Config, on: &Machine) -> Vec<Verdict> {
+    let named = config.segments.iter().filter_map(|s| match s.kind {
+        SegmentKind::Cuda { device, .. } => Some((s, device)),
+        _ => None,
+    });
+    named
+        .map(|(segment, device)| match on.has(format!("dev/nvidia{device}")) {
+            true => Verdict::well("gpus", format!("cuda:{device} of segment `{}` is there", segment.name)),
+            false => Verdict::ill(
+                "gpus",
+                format!("cuda:{device} of segment `{}` is not there", segment.name),
+                "see what there is: nvidia-smi -L; in a container: --gpus all",
+            ),
+        })
+        .collect()
+}
+
+/// Folders and files that segments and the key stand on.
+fn paths(config: &Config) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for segment in &config.segments {
+        let (path, folder) = match &segment.kind {
+            SegmentKind::Dir { path, .. } => (path, path.as_path()),
+            SegmentKind::File { path, .. } => (path, path.parent().unwrap_or(path)),
+            _ => continue,
+        };
+        if !folder.is_dir() {
+            let mend = format!("mkdir -p {}", folder.display());
+            let found = format!(
+                "segment `{}` lies at {}, and {} is no folder",
+                segment.name,
+                path.display(),
+                folder.display()
+            );
+            verdicts.push(Verdict::ill("paths", found, mend));
+        }
+    }
+    if let Some(key) = config.auth_key_file.as_ref().filter(|key| std::fs::File::open(key).is_err()) {
+        let found = format!("[auth] key_file {} cannot be read", key.display());
+        let mend = format!(
+            "make one and give it to every node: head -c 32 /dev/urandom | base64 > {0} && chmod 600 {0}",
+            key.display()
+        );
+        verdicts.push(Verdict::ill("paths", found, mend));
+    }
+    verdicts
+}
+
+fn memlock(config: &Config, on: &Machine) -> Verdict {
+    let needed = config.segments.iter().map(|s| s.kind.host_bytes()).fold(0, u64::saturating_add);
+    match on.memlock {
+        Some(n) if n < needed => Verdict::ill(
+            "memlock",
+            format!(
+                "{} may be locked; registering the segments for the NIC locks {}",
+                show_bytes(n),
+                show_bytes(needed)
+            ),
+            "ulimit -l unlimited   (systemd: LimitMEMLOCK=infinity; container: --ulimit memlock=-1)",
+        ),
+        n => Verdict::well(
+            "memlock",
+            format!("{} may be locked", n.map_or("any memory".to_owned(), show_bytes)),
+        ),
+    }
+}
+
+fn ptrace(on: &Machine) -> Verdict {
+    match on.ptrace_scope {
+        None | Some(0) => Verdict::well("ptrace", "processes of one user may read each other's memory"),
+        Some(n) => Verdict::ill(
+            "ptrace",
+            format!("kernel.yama.ptrace_scope is {n}: transport `cma` cannot reach another process"),
+            "sysctl -w kernel.yama.ptrace_scope=0   (container: --cap-add SYS_PTRACE)",
+        ),
+    }
+}
+
+fn io_uring(on: &Machine) -> Verdict {
+    match on.io_uring {
+        true => Verdict::well("io_uring", "may be used"),
+        false => Verdict::ill(
+            "io_uring",
+            "the kernel forbids io_uring",
+            "sysctl -w kernel.io_uring_disabled=0; or engine = \"threads\" on the transport",
+        ),
+    }
+}

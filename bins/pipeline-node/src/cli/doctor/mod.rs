@@ -1,0 +1,76 @@
+//! `doctor`: whether this machine suits a file, as errors with the command that mends each. `validate` judges the
+//! file; nothing here contacts a peer.
+
+mod checks;
+mod machine;
+
+use clap::Args as ClapArgs;
+
+use super::exit::{Failure, Outcome};
+use super::file::{self, FileArgs};
+use machine::Machine;
+
+/// Check this machine for a file: limits, devices, CPUs, address.
+///
+/// Prints one line for what is well and, for each thing that is not, what mends it. Exit 71 when the machine does not
+/// suit the file, 78 when the file itself has errors.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  pipeline-node doctor node.toml
+  pipeline-node doctor node.toml --json | jq 'select(.ok | not)'")]
+pub struct Args {
+    #[command(flatten)]
+    file: FileArgs,
+    /// One object a line: check, ok, found, mend.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one check found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What was looked at: `nofile`.
+    check: &'static str,
+    /// Whether it suits the file.
+    ok: bool,
+    /// What is there, and what the file needs.
+    found: String,
+    /// The command or change that mends it.
+    mend: String,
+}
+
+impl Verdict {
+    fn well(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, ok: true, found: found.into(), mend: String::new() }
+    }
+
+    fn ill(check: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { check, ok: false, found: found.into(), mend: mend.into() }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// 71 when the machine does not suit the file, 78 when the file has errors.
+pub fn run(args: &Args) -> Outcome {
+    let loaded = file::load(&args.file.source())?;
+    let verdicts = checks::all(&loaded.config, &Machine::this());
+    for v in &verdicts {
+        if args.json {
+            println!(
+                "{}",
+                serde_json::json!({ "check": v.check, "ok": v.ok, "found": v.found, "mend": v.mend })
+            );
+        } else if v.ok {
+            println!("ok    {:8} {}", v.check, v.found);
+        } else {
+            println!("error {:8} {}\n               = mend: {}", v.check, v.found, v.mend);
+        }
+    }
+    match verdicts.iter().filter(|v| !v.ok).count() {
+        0 => Ok(()),
+        1 => Err(Failure::system("this machine does not suit the file: 1 error")),
+        n => Err(Failure::system(format!("this machine does not suit the file: {n} errors"))),
+    }
+}
