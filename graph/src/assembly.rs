@@ -195,7 +195,7 @@ impl<T: Item> Builder<'_, T> {
                 }
             };
             let cell = self.board.edge(track.edge);
-            inputs.push(Input { source, pending: Batch::new(), cell, gate });
+            inputs.push(Input { source, pending: Batch::new(), spare: Batch::new(), cell, gate });
         }
         inputs.sort_by_key(|i| !matches!(i.source, Source::Back(_)));
         inputs

@@ -7,7 +7,7 @@ use crate::edge::inline::{HasOutlet, Hop};
 use crate::edge::queue::{Parcel, Ring};
 use crate::inlet::Gate;
 use crate::instance::{Beat, Instance};
-use crate::item::{Batch, Item};
+use crate::item::{BATCH, Batch, Item};
 use crate::outlet::Outlet;
 use crate::stats::cell::{EdgeCell, StageCell};
 use crate::sync::Arc;
@@ -43,7 +43,7 @@ impl<T: Item> Node<T> {
 
     /// Items between rings and stage, and between stage and inline neighbours.
     pub(crate) fn pending(&mut self) -> usize {
-        let rings = self.inputs.iter().map(|i| i.pending.len()).sum::<usize>();
+        let rings = self.inputs.iter().map(|i| i.pending.len() + i.spare.len()).sum::<usize>();
         let outlet = &mut self.instance.outlet;
         rings + self.hops_out.iter().map(|h| outlet.inline(h.port).len()).sum::<usize>()
     }
@@ -52,6 +52,7 @@ impl<T: Item> Node<T> {
     pub(crate) fn sweep(&mut self, each: &mut dyn FnMut(T)) {
         for input in &mut self.inputs {
             std::iter::from_fn(|| input.pending.pop()).for_each(&mut *each);
+            std::iter::from_fn(|| input.spare.pop()).for_each(&mut *each);
         }
         self.instance.sweep(each);
     }
@@ -61,6 +62,8 @@ impl<T: Item> Node<T> {
 pub(crate) struct Input<T: Item> {
     pub source: Source<T>,
     pub pending: Batch<T>,
+    /// What came off the ring with the last batch and did not fit into it.
+    pub spare: Batch<T>,
     pub cell: Arc<EdgeCell>,
     /// On the edge from `submit`: where a popped entry is given back.
     pub gate: Option<Arc<Gate>>,
@@ -81,7 +84,14 @@ impl<T: Item> Input<T> {
         }
     }
 
-    /// Takes the next batch from the ring.
+    /// Whether a pop would bring nothing.
+    #[inline]
+    pub(crate) fn is_dry(&self) -> bool {
+        self.spare.is_empty() && self.ring_is_empty()
+    }
+
+    /// Takes the next batch from the ring; small ones that wait there are merged into one. Under load a
+    /// producer of single items (a submitter, an eager neighbour) thus costs a run a batch, not a run an item.
     #[inline]
     fn pop(&mut self, now: Nanos, stage: &StageCell) -> bool {
         match &self.source {
@@ -91,20 +101,48 @@ impl<T: Item> Input<T> {
                 came > 0
             }
             Source::Queue(ring) => {
-                let depth = ring.len() as u64;
-                let Some(parcel) = ring.pop() else { return false };
-                if let Some(gate) = &self.gate {
-                    gate.refund();
+                if !self.spare.is_empty() {
+                    self.pending = std::mem::take(&mut self.spare);
                 }
-                self.pending = parcel.batch;
-                let came = self.pending.len() as u64;
-                self.cell.popped.add(came);
-                stage.depth_sum.add(depth);
+                let depth = ring.len();
+                // Workers that share a ring leave each other their parts.
+                let share = if ring.consumers() == 1 { depth } else { depth.div_ceil(ring.consumers()) };
+                for _ in 0..share.min(BATCH) {
+                    if self.pending.room() == 0 || !self.spare.is_empty() {
+                        break;
+                    }
+                    let Some(parcel) = ring.pop() else { break };
+                    if let Some(gate) = &self.gate {
+                        gate.refund();
+                    }
+                    let came = parcel.batch.len() as u64;
+                    stage.wait.record(now.saturating_sub(parcel.pushed_at), came);
+                    self.cell.popped.add(came);
+                    self.merge(parcel.batch);
+                }
+                if self.pending.is_empty() {
+                    return false;
+                }
+                stage.depth_sum.add(depth as u64);
                 stage.depth_samples.add(1);
-                stage.depth_max.max(depth);
-                stage.wait.record(now.saturating_sub(parcel.pushed_at), came);
+                stage.depth_max.max(depth as u64);
                 true
             }
+        }
+    }
+
+    #[inline]
+    fn merge(&mut self, mut more: Batch<T>) {
+        if self.pending.is_empty() {
+            self.pending = more;
+            return;
+        }
+        while let Some(item) = more.peek() {
+            if self.pending.push(item).is_err() {
+                self.spare = more;
+                return;
+            }
+            more.pop();
         }
     }
 }

@@ -111,7 +111,12 @@ impl<T: Item> Worker<T> {
             moved = true;
         }
         for input in 0..self.nodes[n].inputs.len() {
-            if self.beat.draining && !self.nodes[n].inputs[input].ring_is_empty() {
+            if self.beat.draining {
+                let from = &self.nodes[n].inputs[input];
+                if from.pending.is_empty() && from.is_dry() {
+                    // What comes now is popped at the next look, after it was told.
+                    continue;
+                }
                 self.report.begin();
             }
             if self.nodes[n].run_input(input, &mut self.beat) {

@@ -79,6 +79,11 @@ impl<M> Ring<M> {
         self.channel.is_empty()
     }
 
+    /// How many workers serve it; at least 1.
+    pub fn consumers(&self) -> usize {
+        self.consumers.len().max(1)
+    }
+
     /// Messages that wait.
     pub fn len(&self) -> usize {
         self.channel.len()
