@@ -118,7 +118,7 @@ impl<T: Item> Input<T> {
                     let came = parcel.batch.len() as u64;
                     stage.wait.record(now.saturating_sub(parcel.pushed_at), came);
                     self.cell.popped.add(came);
-                    self.merge(parcel.batch);
+                    merge(&mut self.pending, &mut self.spare, parcel.batch);
                 }
                 if self.pending.is_empty() {
                     return false;
@@ -130,19 +130,20 @@ impl<T: Item> Input<T> {
             }
         }
     }
+}
 
-    #[inline]
-    fn merge(&mut self, mut more: Batch<T>) {
-        if self.pending.is_empty() {
-            self.pending = more;
+/// Adds `more` to `batch`; what does not fit goes to `spare`, which is empty.
+#[inline]
+fn merge<T: Item>(batch: &mut Batch<T>, spare: &mut Batch<T>, mut more: Batch<T>) {
+    if batch.is_empty() {
+        *batch = more;
+        return;
+    }
+    while let Some(item) = more.peek() {
+        if batch.push(item).is_err() {
+            *spare = more;
             return;
         }
-        while let Some(item) = more.peek() {
-            if self.pending.push(item).is_err() {
-                self.spare = more;
-                return;
-            }
-            more.pop();
-        }
+        more.pop();
     }
 }

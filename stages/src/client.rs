@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use pipeline_graph::{Full, Nanos};
 use pipeline_transports::{Error, RegionId, Span, clock};
-use rustix::thread::{Timespec, futex};
 
 use crate::batch::Batch;
 use crate::key::Key;
@@ -153,17 +152,19 @@ impl Client {
         timeout: Duration,
     ) -> Result<Batch, SubmitError> {
         let by = clock::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
-        let freed = self.world.ledger.freed();
+        match self.submit(requests, options) {
+            Err(SubmitError::Busy { .. }) => {}
+            end => return end,
+        }
+        let waiting = self.world.ledger.freed.wait();
         loop {
-            let seen = freed.load(Relaxed);
+            let seen = waiting.seen();
             match self.submit(requests, options) {
                 Err(SubmitError::Busy { .. }) if clock::now() < by => {}
                 end => return end,
             }
             // A freed batch wakes; room on the first edge does not, hence a bound to each nap.
-            let nap = clock::until(by).min(Duration::from_millis(1));
-            let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) as _ };
-            let _ = futex::wait(freed, futex::Flags::PRIVATE, seen, Some(&nap));
+            waiting.sleep(seen, clock::until(by).min(Duration::from_millis(1)));
         }
     }
 

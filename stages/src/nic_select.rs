@@ -20,7 +20,7 @@ use crate::mail::Event;
 use crate::peer::{LinkRef, Peer, PeerId, PeerState};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
-use crate::world::World;
+use crate::world::{Own, World};
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -50,7 +50,7 @@ fn shape(_: &Values, _: &Facts) -> Shape {
 }
 
 pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
-    let world = making.world.clone();
+    let world = making.own();
     let peers = making.config.limits.peers as usize;
     world.peers.watch(seat.waker.clone());
     world.ledger.holders.add(seat.waker.clone());
@@ -74,7 +74,7 @@ struct Waiting {
 }
 
 struct Select {
-    world: Arc<World>,
+    world: Own,
     stage: StageIx,
     waiting: Box<[Waiting]>,
     /// Peers for which slices wait; each once.

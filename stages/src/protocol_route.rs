@@ -1,8 +1,6 @@
 //! `protocol_route`: chooses the transport of a slice: the first of `prefer` that both sides have and that knows
 //! the direction. Deliberately no look at links: a transport that is chosen and not yet linked is waited for.
 
-use std::sync::Arc;
-
 use pipeline_configs::schema::Change;
 use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, PortId, Seat, Shape, Stage};
@@ -12,7 +10,7 @@ use crate::key::Key;
 use crate::peer::{Peer, PeerId};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
-use crate::world::World;
+use crate::world::{Own, World};
 
 const ALLOW_DENY: &[&str] = &["deny", "allow"];
 
@@ -72,7 +70,7 @@ pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, St
     }
     let choices = vec![Choice::default(); making.config.limits.peers as usize];
     let order = order.into_iter().filter_map(|t| u16::try_from(t).ok()).collect();
-    Ok(Box::new(Route { world: world.clone(), stage: making.ix(), order, choices }))
+    Ok(Box::new(Route { world: making.own(), stage: making.ix(), order, choices }))
 }
 
 /// What was found for one peer while its version was this.
@@ -85,7 +83,7 @@ struct Choice {
 }
 
 struct Route {
-    world: Arc<World>,
+    world: Own,
     stage: StageIx,
     order: Vec<u16>,
     choices: Vec<Choice>,

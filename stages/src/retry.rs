@@ -2,8 +2,6 @@
 //! last attempt can speak for it. Deliberately counts only attempts that were the slice's own fault: those that a
 //! neighbour's abort took along are free.
 
-use std::sync::Arc;
-
 use pipeline_configs::schema::Change;
 use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{
@@ -16,7 +14,7 @@ use crate::ledger::Slot;
 use crate::list::List;
 use crate::reason::{Code, StageIx};
 use crate::spec::{Making, ports};
-use crate::world::World;
+use crate::world::Own;
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -57,7 +55,7 @@ fn shape(_: &Values, _: &Facts) -> Shape {
 }
 
 pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
-    let (world, values) = (making.world.clone(), making.values());
+    let (world, values) = (making.own(), making.values());
     world.ledger.holders.add(seat.waker.clone());
     let backoff = values.time("backoff").map_or(1_000_000, |t| t.as_nanos() as Nanos);
     let attempts = values.number("attempts").unwrap_or(3).clamp(1, 255) as u32;
@@ -66,7 +64,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
 }
 
 struct Retry {
-    world: Arc<World>,
+    world: Own,
     stage: StageIx,
     attempts: u32,
     backoff: Nanos,

@@ -8,7 +8,7 @@ use pipeline_graph::{BuildError, Contract, Port, Seat, Shape, Spec, Stage};
 
 use crate::key::Key;
 use crate::reason::StageIx;
-use crate::world::World;
+use crate::world::{Own, World};
 
 /// What a stage is made from.
 pub(crate) struct Making {
@@ -25,6 +25,11 @@ pub(crate) struct Making {
 impl Making {
     pub(crate) fn values(&self) -> &pipeline_configs::Values {
         &self.config.stages[self.stage].values
+    }
+
+    /// For an instance to keep, and to hold on to while it works with itself.
+    pub(crate) fn own(&self) -> Own {
+        Arc::new(self.world.clone())
     }
 
     pub(crate) fn ix(&self) -> StageIx {

@@ -18,6 +18,7 @@ struct Share {
 /// A peer with nothing in flight may always take one slice of up to `bytes_in_flight`, so that no slice size
 /// and no other peer can starve it. If the global window is used up, one such slice *at a time* is let
 /// through on top: in flight are never more than twice `bytes_in_flight`.
+#[repr(align(128))]
 pub struct Window {
     bytes_limit: u64,
     share_bytes: u64,

@@ -23,7 +23,13 @@ pub struct TransportEntry {
     pub transport: Arc<dyn Transport>,
 }
 
-/// Shared by all stages, the client and control.
+/// One stage instance's share of the world, with a count of its own: what a run clones, to work with the world and
+/// itself at once, is then counted on a line that no other thread writes.
+pub(crate) type Own = Arc<Arc<World>>;
+
+/// Shared by all stages, the client and control. Aligned, because each submission counts a handle in front of it:
+/// without that, stages would miss the cache on every look at what never changes.
+#[repr(align(128))]
 pub struct World {
     /// `[node] name`.
     pub name: String,

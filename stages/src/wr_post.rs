@@ -23,7 +23,7 @@ use crate::reason::StageIx;
 use crate::seats::{self, Joined};
 use crate::spec::{Making, ports};
 use crate::wheel::Wheel;
-use crate::world::World;
+use crate::world::{Own, World};
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -56,7 +56,7 @@ fn shape(_: &Values, _: &Facts) -> Shape {
 }
 
 pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
-    let world = making.world.clone();
+    let world = making.own();
     world.ledger.holders.add(seat.waker.clone());
     let join = |place| {
         let joined = world.seats.join(&world.mail, Half::Post, place, seat, making.box_size)?;
@@ -116,7 +116,7 @@ struct Lane {
 }
 
 struct WrPost {
-    world: Arc<World>,
+    world: Own,
     stage: StageIx,
     drives: Vec<Drive>,
     links: Links<Lane>,
@@ -318,8 +318,8 @@ impl Stage<Key> for WrPost {
             }
             input.pop();
         }
+        // Only posted: the poll of this turn or the next one flushes, so that what other batches bring goes along.
         self.pump(cx.now);
-        self.flush(cx.now);
         self.dismiss(out);
         Flow::Done
     }

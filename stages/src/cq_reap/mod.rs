@@ -22,7 +22,7 @@ use crate::peer::LinkLife;
 use crate::reason::{Code, Reason, StageIx};
 use crate::seats::{self, Joined};
 use crate::spec::{Making, ports};
-use crate::world::World;
+use crate::world::{Own, World};
 use verdict::{Verdict, judge};
 
 /// Its entry in the catalogue.
@@ -55,7 +55,7 @@ fn shape(_: &Values, _: &Facts) -> Shape {
 }
 
 pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
-    let world = making.world.clone();
+    let world = making.own();
     world.ledger.holders.add(seat.waker.clone());
     let links = making.config.limits.links as usize;
     let join = |place| {
@@ -104,7 +104,7 @@ struct Lane {
 }
 
 struct CqReap {
-    world: Arc<World>,
+    world: Own,
     stage: StageIx,
     drives: Vec<Drive>,
     links: Links<Lane>,

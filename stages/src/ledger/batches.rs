@@ -47,6 +47,15 @@ pub(crate) struct Batches {
     free: FreeList,
 }
 
+/// What is left to do about a batch that was counted down; nothing while requests are left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CountedDown {
+    /// Somebody sleeps: wake.
+    pub(crate) waited: bool,
+    /// The owner is gone: free.
+    pub(crate) detached: bool,
+}
+
 /// What a batch came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -141,24 +150,26 @@ impl Batches {
         })
     }
 
-    /// `ended` of its requests have ended, `failed` of them not well. The last one ends the batch and wakes
-    /// its waiters, once. Answers `true` when the owner is gone and the caller must free the batch.
-    pub(crate) fn count_down(&self, batch: u32, ended: u32, failed: u32, bytes: u64) -> bool {
+    /// `ended` of its requests have ended, `failed` of them not well. The last one ends the batch; the caller
+    /// must then do what the answer says.
+    pub(crate) fn count_down(&self, batch: u32, ended: u32, failed: u32, bytes: u64) -> CountedDown {
         let slot = &self.slots[batch as usize];
         if failed > 0 {
             slot.failed.fetch_add(failed, Relaxed);
         }
         slot.bytes.fetch_add(bytes, Relaxed);
         if slot.left.fetch_sub(ended, AcqRel) != ended {
-            return false;
+            return CountedDown::default();
         }
         let before = slot.word.fetch_or(DONE, AcqRel);
-        if before & WAITED != 0 {
-            // An error could only be a bad address; this one is ours. A slot that was freed and reused
-            // meanwhile only sees a wake-up that it ignores.
-            let _ = futex::wake(&slot.word, futex::Flags::PRIVATE, i32::MAX as u32);
-        }
-        before & DETACHED != 0
+        CountedDown { waited: before & WAITED != 0, detached: before & DETACHED != 0 }
+    }
+
+    /// Wakes those who wait for a batch that has been counted down. A slot that was freed and reused meanwhile only
+    /// sees a wake-up that it ignores.
+    pub(crate) fn wake(&self, batch: u32) {
+        // An error could only be a bad address; this one is ours.
+        let _ = futex::wake(&self.slots[batch as usize].word, futex::Flags::PRIVATE, i32::MAX as u32);
     }
 
     /// The owner goes. `true` when the batch is done and must be freed by the caller; otherwise whoever ends
@@ -206,9 +217,11 @@ mod tests {
         assert_eq!(batches.wait(b, Duration::from_millis(1), true), None);
         std::thread::scope(|s| {
             let waiter = s.spawn(|| batches.wait(b, Duration::from_secs(10), true));
-            assert!(!batches.count_down(b, 1, 0, 10));
+            let not_yet = CountedDown::default();
+            assert_eq!(batches.count_down(b, 1, 0, 10), not_yet);
             assert_eq!(batches.summary(b), None);
-            assert!(!batches.count_down(b, 1, 1, 0));
+            assert_eq!(batches.count_down(b, 1, 1, 0), CountedDown { waited: true, detached: false });
+            batches.wake(b);
             let summary = Summary { requests: 3, failed: 2, bytes: 10 };
             assert_eq!(waiter.join().unwrap(), Some(summary));
         });
@@ -222,7 +235,7 @@ mod tests {
         let b = batches.take().unwrap();
         batches.open(b, 1, 0, 0, 0);
         assert!(!batches.detach(b));
-        assert!(batches.count_down(b, 1, 0, 0));
+        assert_eq!(batches.count_down(b, 1, 0, 0), CountedDown { waited: false, detached: true });
         batches.give(b);
         assert_eq!(batches.free_len(), 1);
     }

@@ -121,13 +121,23 @@ impl<'a> Ending<'a> {
         }
         self.ledger.release(self.peer, self.back);
         self.back = Grant { bytes: 0, slices: 0 };
-        let mut tally = Tally { ledger: self.ledger, batch: NIL, ended: 0, failed: 0, bytes: 0 };
+        let mut tally = Tally {
+            ledger: self.ledger,
+            batch: NIL,
+            ended: 0,
+            failed: 0,
+            bytes: 0,
+            waited: [NIL; BATCH],
+            sleepers: 0,
+        };
         for run in &self.runs[..self.used] {
             if self.ledger.request(run.request).count_down(run.slices, run.bytes) {
                 tally.end_request(run.request);
             }
         }
         tally.settle();
+        // Last, so that who wakes finds all of them done: else each would cost it a sleep and us a wake-up.
+        tally.wake();
         if self.used > 0 {
             self.ledger.credits.ring_awaited();
         }
@@ -142,6 +152,9 @@ struct Tally<'a> {
     ended: u32,
     failed: u32,
     bytes: u64,
+    /// Batches that ended while somebody slept: one a request at most.
+    waited: [u32; BATCH],
+    sleepers: usize,
 }
 
 impl Tally<'_> {
@@ -165,8 +178,20 @@ impl Tally<'_> {
     fn settle(&mut self) {
         let (ended, failed, bytes) = (self.ended, self.failed, self.bytes);
         (self.ended, self.failed, self.bytes) = (0, 0, 0);
-        if ended > 0 && self.ledger.batches.count_down(self.batch, ended, failed, bytes) {
+        if ended == 0 {
+            return;
+        }
+        let end = self.ledger.batches.count_down(self.batch, ended, failed, bytes);
+        if end.waited {
+            self.waited[self.sleepers] = self.batch;
+            self.sleepers += 1;
+        }
+        if end.detached {
             self.ledger.free_batch(self.batch);
         }
+    }
+
+    fn wake(&self) {
+        self.waited[..self.sleepers].iter().for_each(|batch| self.ledger.batches.wake(*batch));
     }
 }

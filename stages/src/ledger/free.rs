@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use crate::ledger::slot::NIL;
 
-/// See the file's head. Any thread; one compare-exchange for a whole chain.
+/// See the file's head. Any thread; one compare-exchange for a whole chain. On a line of its own: what lies beside
+/// it is read on every look at a slice.
+#[repr(align(128))]
 pub(crate) struct FreeList {
     /// Tag (high 32 bits) and index of the first free slot.
     head: AtomicU64,

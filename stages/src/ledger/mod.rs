@@ -5,10 +5,11 @@ mod batches;
 mod bells;
 mod ending;
 mod free;
+mod freed;
 mod requests;
 mod slot;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 use pipeline_graph::Nanos;
@@ -26,6 +27,7 @@ use crate::key::Key;
 use crate::reason::{Code, Reason, StageIx};
 use crate::window::{Grant, Window};
 use free::FreeList;
+use freed::Freed;
 
 /// Sizes of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +90,10 @@ pub struct Ledger {
     cancels: AtomicU64,
     /// Whether the end of a batch wakes those who wait for it.
     told: AtomicBool,
-    /// Grows when a batch is freed: what `submit_wait` sleeps on.
-    freed: AtomicU32,
     /// The engine is being stopped: stages that go have not panicked.
     closing: AtomicBool,
+    /// What `submit_wait` sleeps on.
+    pub(crate) freed: Freed,
 }
 
 /// How much of each table is taken; for tests, metrics and the drain report.
@@ -133,8 +135,8 @@ impl Ledger {
             stale: AtomicU64::new(0),
             cancels: AtomicU64::new(0),
             told: AtomicBool::new(true),
-            freed: AtomicU32::new(0),
             closing: AtomicBool::new(false),
+            freed: Freed::default(),
         }
     }
 
@@ -363,14 +365,7 @@ impl Ledger {
             self.free_requests.give(first, last, n, |i| &self.request(i).chain);
         }
         self.batches.give(batch);
-        self.freed.fetch_add(1, Release);
-        let _ =
-            rustix::thread::futex::wake(&self.freed, rustix::thread::futex::Flags::PRIVATE, i32::MAX as u32);
-    }
-
-    /// Grows with each freed batch; the futex word of `submit_wait`.
-    pub(crate) fn freed(&self) -> &AtomicU32 {
-        &self.freed
+        self.freed.tell();
     }
 
     /// Asks all slices of a batch to end, and the stages that hold some to look.

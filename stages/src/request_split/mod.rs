@@ -6,7 +6,6 @@
 mod plan;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_configs::schema::{Change, Value};
@@ -23,7 +22,7 @@ use crate::peer::{PeerId, PeerView};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
 use crate::window::Grant;
-use crate::world::World;
+use crate::world::{Own, World};
 use plan::{Piece, Pieces, Plan};
 
 const WORDS: &[&str] = &["auto", "whole"];
@@ -65,7 +64,7 @@ fn shape(_: &Values, _: &Facts) -> Shape {
 }
 
 pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
-    let world = making.world.clone();
+    let world = making.own();
     let peers = making.config.limits.peers as usize;
     world.ledger.credits.add(seat.waker.clone());
     world.ledger.holders.add(seat.waker.clone());
@@ -120,7 +119,7 @@ impl Sizes {
 }
 
 struct Split {
-    world: Arc<World>,
+    world: Own,
     stage: StageIx,
     sizes: Sizes,
     /// Open requests by peer.
