@@ -15,6 +15,9 @@ use crate::tcp::socket;
 use crate::tcp::vector::Vector;
 use crate::wr::Op;
 
+/// How many times `depth` the oldest batch in flight may be behind the newest.
+const AHEAD: usize = 4;
+
 /// Runs batches against [`super::serve`] at `target` for the time given, and waits for the last answer.
 ///
 /// # Errors
@@ -29,7 +32,7 @@ pub fn initiate(settings: &CeilingSettings, target: SocketAddr) -> io::Result<Ce
         lane.stream.read_exact(&mut [0])?;
         lane.stream.set_nonblocking(true)?;
     }
-    Run { settings, memory, lanes, batches: VecDeque::new(), next_batch: 0, offset: 0 }.run()
+    Run { settings, memory, lanes, batches: VecDeque::new(), open: 0, next_batch: 0, offset: 0 }.run()
 }
 
 /// Maps every page now, so that the run does not.
@@ -44,8 +47,10 @@ struct Run<'a> {
     settings: &'a CeilingSettings,
     memory: Memory,
     lanes: Vec<Lane>,
-    /// Batches in flight, oldest first: when they began, and how many requests are unanswered.
+    /// Batches from the oldest in flight on: when they began, and how many requests are unanswered.
     batches: VecDeque<(Instant, u32)>,
+    /// How many of them are in flight.
+    open: usize,
     /// Number of the next batch to start.
     next_batch: u64,
     /// Where the next request's bytes begin.
@@ -73,9 +78,11 @@ impl Run<'_> {
             CeilingReport { batch_ns: Vec::with_capacity(LATENCIES), ..CeilingReport::default() };
         let (start, mut idle) = (Instant::now(), 0);
         let end = start + self.settings.duration;
+        let depth = self.settings.depth.max(1) as usize;
         loop {
             let now = Instant::now();
-            while now < end && self.batches.len() < self.settings.depth.max(1) as usize {
+            // A lane may be ahead of the others, though not without bound.
+            while now < end && self.open < depth && self.batches.len() < AHEAD * depth {
                 self.start_batch(now);
             }
             if self.batches.is_empty() {
@@ -99,19 +106,23 @@ impl Run<'_> {
     }
 
     fn start_batch(&mut self, now: Instant) {
-        let (s, lanes) = (self.settings, self.lanes.len() as u32);
+        let (s, lanes) = (self.settings, self.lanes.len() as u64);
         for i in 0..s.batch.max(1) {
             if self.offset + s.bytes > self.memory.len() {
                 self.offset = 0;
             }
             let tag = Tag { slot: i, sequence: self.next_batch as u32 };
-            let lane =
-                &mut self.lanes[(u64::from(i) * u64::from(lanes) / u64::from(s.batch.max(1))) as usize];
+            // A batch is dealt out in blocks; batches smaller than the lanes are many take them in turn.
+            let batch = u64::from(s.batch.max(1));
+            let block = u64::from(i) * lanes / batch;
+            let lane = if batch < lanes { (self.next_batch * batch + u64::from(i)) % lanes } else { block };
+            let lane = &mut self.lanes[lane as usize];
             let region = RegionId(0);
             lane.queue.push_back(Descriptor { tag, op: s.op, region, offset: self.offset, length: s.bytes });
             self.offset += s.bytes;
         }
         self.next_batch += 1;
+        self.open += 1;
         self.batches.push_back((now, s.batch.max(1)));
     }
 
@@ -124,12 +135,16 @@ impl Run<'_> {
             let oldest = (self.next_batch - self.batches.len() as u64) as u32;
             let at = tag.sequence.wrapping_sub(oldest) as usize;
             let batch = self.batches.get_mut(at).filter(|b| b.1 > 0);
-            batch.ok_or_else(|| broken("an answer to nothing"))?.1 -= 1;
-        }
-        while let Some((began, 0)) = self.batches.front() {
-            if report.batch_ns.len() < LATENCIES {
-                report.batch_ns.push(began.elapsed().as_nanos() as u64);
+            let batch = batch.ok_or_else(|| broken("an answer to nothing"))?;
+            batch.1 -= 1;
+            if batch.1 == 0 {
+                self.open -= 1;
+                if report.batch_ns.len() < LATENCIES {
+                    report.batch_ns.push(batch.0.elapsed().as_nanos() as u64);
+                }
             }
+        }
+        while let Some((_, 0)) = self.batches.front() {
             self.batches.pop_front();
         }
         Ok(read)
@@ -153,7 +168,7 @@ impl Lane {
         hello[16..].copy_from_slice(&working_set.to_le_bytes());
         stream.write_all(&hello)?;
         stream.write_all(name.as_bytes())?;
-        let window = (settings.batch.max(1) * settings.depth.max(1)) as usize;
+        let window = AHEAD * (settings.batch.max(1) * settings.depth.max(1)) as usize;
         Ok(Self {
             stream,
             queue: VecDeque::with_capacity(window),
