@@ -121,7 +121,7 @@ fn take(key: &Key, entry: &Entry, form: &Form<'_>, body: &mut Body, scope: &mut 
 
 fn not_yet(key: &Key, later: Later, node: &Node, form: &Form<'_>, scope: &mut Scope<'_>) {
     if later.words.is_empty() {
-        scope.report.push(comes_later(&format!("`{}` of {}", key.name, form.what), later, node.span));
+        say(comes_later(&format!("`{}` of {}", key.name, form.what), later, node.span), later, scope);
         return;
     }
     let items = match &node.value {
@@ -130,8 +130,16 @@ fn not_yet(key: &Key, later: Later, node: &Node, form: &Form<'_>, scope: &mut Sc
     };
     for item in items {
         if let Some(word) = item.as_text().filter(|word| later.words.contains(word)) {
-            scope.report.push(comes_later(&format!("{} = \"{word}\"", key.name), later, item.span));
+            say(comes_later(&format!("{} = \"{word}\"", key.name), later, item.span), later, scope);
         }
+    }
+}
+
+fn say(finding: Finding, later: Later, scope: &mut Scope<'_>) {
+    if later.refused {
+        scope.report.push(finding);
+    } else {
+        scope.report.push_idle(later.brings, finding);
     }
 }
 

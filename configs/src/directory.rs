@@ -17,12 +17,11 @@ const BRINGS: Later = Later::refused("directories").words(&["http", "etcd", "red
 /// Keys of `[directory]`.
 pub const KEYS: &[Key] = &[
     Key {
-        required: true,
         later: Some(BRINGS),
         ..key(
             "type",
             Kind::Word(&["p2p", "http", "etcd", "redis"]),
-            None,
+            Some("p2p"),
             "What keeps it: `p2p` (each node tells its own, as without the table), `http`, `etcd`, `redis`.",
         )
     },
@@ -49,7 +48,7 @@ pub const KEYS: &[Key] = &[
     key("ca", Kind::Path, None, "File with the certificates that its TLS certificate must descend from."),
 ];
 
-/// Reads it.
+/// Reads it; `None` where there is none to ask.
 pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> Option<DirectoryConfig> {
     let entry = entry?;
     let body = body::read_node(&entry.node, entry.key_span, &Form::new("[directory]", KEYS), scope)?;
@@ -71,5 +70,6 @@ pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> Option<DirectoryCon
             }
         }
     }
-    Some(DirectoryConfig { kind, values: body.values })
+    // Nodes tell each other: as without the table.
+    (kind != "p2p").then_some(DirectoryConfig { kind, values: body.values })
 }

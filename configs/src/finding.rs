@@ -90,6 +90,8 @@ pub struct Report {
     /// What was found so far.
     pub findings: Vec<Finding>,
     muted: Vec<Span>,
+    /// What was said to have no effect yet, with the finding that says it and how many more there were.
+    idle: Vec<(&'static str, usize, usize)>,
 }
 
 impl Report {
@@ -102,6 +104,31 @@ impl Report {
         if !finding.place.is_some_and(within) {
             self.findings.push(finding);
         }
+    }
+
+    /// Says once what a later release brings, and counts the rest: eight NICs with four keys each are one thing to know.
+    pub fn push_idle(&mut self, brings: &'static str, finding: Finding) {
+        if let Some((_, _, more)) = self.idle.iter_mut().find(|(said, ..)| *said == brings) {
+            *more += 1;
+            return;
+        }
+        let before = self.findings.len();
+        self.push(finding);
+        if self.findings.len() > before {
+            self.idle.push((brings, before, 0));
+        }
+    }
+
+    /// All findings, the counted ones with their counts.
+    pub fn finish(mut self) -> Vec<Finding> {
+        for (_, index, more) in self.idle.iter().filter(|(_, _, more)| *more > 0) {
+            let also = format!(
+                "so it is with {more} more {} of this file",
+                if *more == 1 { "setting" } else { "settings" }
+            );
+            self.findings[*index].help.push(also);
+        }
+        self.findings
     }
 
     /// What stands here has had its finding: whatever else it breaks would only repeat it.

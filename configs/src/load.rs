@@ -106,14 +106,14 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     let mut report = Report::default();
     let id = sources.add(source);
     let Some(merged) = layers(id, options, &mut sources, &mut report) else {
-        return Err(Findings::new(report.findings, sources));
+        return Err(Findings::new(report.finish(), sources));
     };
     let machine = Machine { cpus: &options.cpus, budget: options.budget };
     let Lowered { mut config, places, whole } =
         lower::lower(&merged, catalog, machine, &sources, &mut report);
     judge::judge(&config, &places, catalog, &sources, &options.cpus, whole, &mut report);
     let failed = report.has_errors();
-    let findings = Findings::new(report.findings, sources);
+    let findings = Findings::new(report.finish(), sources);
     if failed {
         return Err(findings);
     }

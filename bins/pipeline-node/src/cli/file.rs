@@ -1,5 +1,6 @@
 //! How commands that work on a file find it, load it, and show what is wrong with it.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
@@ -59,4 +60,16 @@ pub fn refused(findings: &Findings) -> Failure {
 pub fn count(findings: &Findings) -> String {
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     format!("{}, {}", plural(findings.errors(), "error"), plural(findings.warnings(), "warning"))
+}
+
+/// Writes a result to stdout. Who reads it may stop early (`| head`): that is no fault of ours.
+///
+/// # Errors
+/// 71 when stdout takes nothing for another reason.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::system(format!("stdout: {e}"))),
+        _ => Ok(()),
+    }
 }

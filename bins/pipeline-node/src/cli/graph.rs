@@ -49,8 +49,7 @@ pub fn run(args: &Args) -> Outcome {
         Format::Mermaid => draw::mermaid(blueprint),
         Format::Svg => svg(&draw::dot(blueprint))?,
     };
-    print!("{picture}");
-    Ok(())
+    file::print(&picture)
 }
 
 /// The picture as Graphviz lays it out.

@@ -9,6 +9,7 @@ use pipeline_configs::PRESETS;
 use pipeline_graph::Cpus;
 
 use super::exit::{Failure, Outcome};
+use super::file::print;
 
 /// Write a short, commented file to start from.
 ///
@@ -52,8 +53,7 @@ pub fn run(args: &Args) -> Outcome {
     let found = args.detect.then(|| Found::on(Path::new("/")));
     let text = file(&args.preset, found.as_ref());
     if args.output.as_os_str() == "-" {
-        print!("{text}");
-        return Ok(());
+        return print(&text);
     }
     let shown = args.output.display();
     let made = std::fs::File::options().write(true).create_new(true).open(&args.output);
@@ -96,11 +96,12 @@ impl Found {
 
 /// The text of the file.
 fn file(preset: &str, found: Option<&Found>) -> String {
+    let pad = " ".repeat(29usize.saturating_sub(preset.len()));
     let mut text = format!(
         "# A node. Judge it: pipeline-node validate node.toml   This machine: pipeline-node doctor node.toml
 # Every key: docs/config.md   Every value as it stands: pipeline-node show config node.toml
 version = 1
-use = \"{preset}\"                       # a whole pipeline; this file only says what differs
+use = \"{preset}\"{pad}# a whole pipeline; this file only says what differs
 
 [node]
 name = \"node-0\"                      # what peers see

@@ -54,8 +54,9 @@ pub fn run(args: &Args) -> Outcome {
     }
     let path = args.file.as_deref().or(args.config.as_deref());
     let source = source(path, &args.set);
-    let loaded = file::load(&source)?;
-    loaded.runnable().map_err(|findings| file::refused(&findings))?;
+    let loaded = source.load().and_then(|loaded| loaded.runnable().map(|()| loaded));
+    let loaded = loaded.map_err(|findings| file::refused(&findings))?;
+    eprint!("{}", loaded.warnings.text());
     logs::install(&loaded.config.log_level, loaded.config.log_json);
     let timeout = loaded.config.drain_timeout;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

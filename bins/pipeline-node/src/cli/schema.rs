@@ -5,6 +5,7 @@ use pipeline_configs::json_schema;
 use pipeline_stages::catalog::catalog;
 
 use super::exit::Outcome;
+use super::file;
 
 /// Print the JSON schema of the file, from which editors complete and check it.
 ///
@@ -18,8 +19,7 @@ pub struct Args {}
 /// Runs it.
 ///
 /// # Errors
-/// None.
+/// 71 when stdout takes nothing.
 pub fn run(_: &Args) -> Outcome {
-    print!("{}", json_schema::text(&catalog()));
-    Ok(())
+    file::print(&json_schema::text(&catalog()))
 }

@@ -44,12 +44,11 @@ pub fn run(args: &Args) -> Outcome {
     let What::Config(args) = &args.what;
     let loaded = file::load(&args.file.source())?;
     let shown = show::show(&loaded, &catalog());
-    if args.json {
-        for s in shown {
-            println!("{}", serde_json::json!({ "path": s.path, "value": s.value, "source": s.source }));
-        }
-    } else {
-        print!("{}", show::text(&shown));
+    if !args.json {
+        return file::print(&show::text(&shown));
     }
-    Ok(())
+    let line = |s: show::Shown| {
+        format!("{}\n", serde_json::json!({ "path": s.path, "value": s.value, "source": s.source }))
+    };
+    file::print(&shown.into_iter().map(line).collect::<String>())
 }

@@ -234,3 +234,78 @@ fn io_uring(on: &Machine) -> Verdict {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pipeline_configs::{Options, load_str};
+    use pipeline_graph::Cpus;
+    use pipeline_stages::catalog::catalog;
+
+    /// A machine that suits everything, with its `/sys` and `/dev` in a folder of its own.
+    fn good() -> (tempfile::TempDir, Machine) {
+        let root = tempfile::tempdir().unwrap();
+        for dir in ["sys/class/net/eth0", "sys/class/infiniband/mlx5_0", "dev/nvidia0"] {
+            std::fs::create_dir_all(root.path().join(dir)).unwrap();
+        }
+        let machine = Machine {
+            memlock: None,
+            nofile: (Some(1 << 20), Some(1 << 20)),
+            cpus: Cpus { allowed: (0..8).collect(), quota: None },
+            ptrace_scope: Some(0),
+            io_uring: true,
+            root: root.path().to_path_buf(),
+            bind: |_| Ok(()),
+        };
+        (root, machine)
+    }
+
+    fn ills(preset: &str, text: &str, on: &Machine) -> Vec<&'static str> {
+        let text = format!("version = 1\nuse = \"{preset}\"\n{text}");
+        let loaded = load_str("t", &text, &catalog(), &Options::default()).unwrap_or_else(|f| panic!("{f}"));
+        let verdicts = all(&loaded.config, on);
+        assert!(verdicts.iter().all(|v| v.ok == v.mend.is_empty()), "each error has a mend: {verdicts:?}");
+        verdicts.iter().filter(|v| !v.ok).map(|v| v.check).collect()
+    }
+
+    /// A machine that has all that a file names is well, whatever transport it uses.
+    #[test]
+    fn a_suitable_machine() {
+        let (_root, machine) = good();
+        assert_eq!(ills("tcp", "transports.tcp.nics = [\"eth0\"]\n", &machine), [""; 0]);
+        assert_eq!(ills("shm", "", &machine), [""; 0]);
+        assert_eq!(ills("nvme_tier", "", &machine), [""; 0]);
+        let gpu =
+            "transports.rdma.nics = [\"mlx5_0\"]\nsegments.a = { kind = \"cuda:0\", size = \"1GiB\" }\n";
+        assert_eq!(ills("gpu_rdma", gpu, &machine), [""; 0]);
+    }
+
+    /// Each lack is one error, and only for files that depend on it.
+    #[test]
+    fn each_lack_is_told() {
+        let (_root, fine) = good();
+        let with = |change: fn(&mut Machine)| {
+            let mut machine = Machine { root: fine.root.clone(), cpus: fine.cpus.clone(), ..fine };
+            change(&mut machine);
+            machine
+        };
+        let dram = "segments.a = { kind = \"dram\", size = \"1GiB\" }\n";
+        assert_eq!(ills("tcp", "", &with(|m| m.bind = |_| Err("in use".into()))), ["listen"]);
+        assert_eq!(ills("tcp", "", &with(|m| m.nofile = (Some(1024), Some(4096)))), ["nofile"]);
+        assert_eq!(ills("tcp", "pools.front = { threads = 9, wait = \"spin\" }\n", &fine), ["cpus"]);
+        assert_eq!(ills("tcp", "pools.front = { cores = \"9\" }\n", &fine), ["pinning"]);
+        assert_eq!(ills("tcp", "transports.tcp.nics = [\"eth9\"]\n", &fine), ["nics"]);
+        assert_eq!(ills("tcp", "segments.a = { kind = \"cuda:3\", size = \"1GiB\" }\n", &fine), ["gpus"]);
+        assert_eq!(
+            ills("tcp", "segments.a = { kind = \"dir\", path = \"/nonexistent\" }\n", &fine),
+            ["paths"]
+        );
+        assert_eq!(ills("tcp", "auth.key_file = \"/nonexistent\"\n", &fine), ["paths"]);
+        assert_eq!(ills("rdma", dram, &with(|m| m.memlock = Some(65_536))), ["memlock"]);
+        assert_eq!(ills("tcp", dram, &with(|m| m.memlock = Some(65_536))), [""; 0]);
+        assert_eq!(ills("shm", "", &with(|m| m.ptrace_scope = Some(2))), ["ptrace"]);
+        assert_eq!(ills("tcp", "", &with(|m| m.ptrace_scope = Some(2))), [""; 0]);
+        assert_eq!(ills("nvme_tier", "", &with(|m| m.io_uring = false)), ["io_uring"]);
+        assert_eq!(ills("tcp", "", &with(|m| m.io_uring = false)), [""; 0]);
+    }
+}

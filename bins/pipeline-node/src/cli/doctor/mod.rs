@@ -56,18 +56,16 @@ impl Verdict {
 pub fn run(args: &Args) -> Outcome {
     let loaded = file::load(&args.file.source())?;
     let verdicts = checks::all(&loaded.config, &Machine::this());
-    for v in &verdicts {
-        if args.json {
-            println!(
-                "{}",
-                serde_json::json!({ "check": v.check, "ok": v.ok, "found": v.found, "mend": v.mend })
-            );
-        } else if v.ok {
-            println!("ok    {:8} {}", v.check, v.found);
-        } else {
-            println!("error {:8} {}\n               = mend: {}", v.check, v.found, v.mend);
+    let line = |v: &Verdict| match (args.json, v.ok) {
+        (true, _) => {
+            let object =
+                serde_json::json!({ "check": v.check, "ok": v.ok, "found": v.found, "mend": v.mend });
+            format!("{object}\n")
         }
-    }
+        (false, true) => format!("ok    {:8} {}\n", v.check, v.found),
+        (false, false) => format!("error {:8} {}\n               = mend: {}\n", v.check, v.found, v.mend),
+    };
+    file::print(&verdicts.iter().map(line).collect::<String>())?;
     match verdicts.iter().filter(|v| !v.ok).count() {
         0 => Ok(()),
         1 => Err(Failure::system("this machine does not suit the file: 1 error")),

@@ -1,0 +1,91 @@
+//! The commands about the file: `show config`, `init`, `doctor`, `schema`, and what `run` refuses.
+
+use std::fs;
+
+use crate::node::{failure, output, stdout};
+
+fn file(text: &str) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.toml");
+    fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (dir, path)
+}
+
+/// Every value has its source, and the source is who won: `--set`, file, preset or default.
+#[test]
+fn values_have_sources() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\nlimits.requests = 1000\nlimits.slices = 2000\n");
+    let json = stdout(&["show", "config", &path, "--set", "limits.slices=4096", "--json"]);
+    let of = |wanted: &str| {
+        let mut lines = json.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+        let found = lines.find(|v| v["path"] == wanted).unwrap_or_else(|| panic!("{wanted} in {json}"));
+        (found["value"].as_str().unwrap().to_owned(), found["source"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(of("limits.slices"), ("4096".into(), "--set".into()));
+    assert_eq!(of("limits.requests"), ("1000".into(), format!("{path}:3:19")));
+    assert_eq!(of("limits.peers"), ("1024".into(), "default".into()));
+    assert!(of("transports.tcp.lanes").1.starts_with("<preset tcp>:"));
+    assert!(of("edges.\"select -> post\"").0.contains("queue = 64"));
+}
+
+/// `init` writes a file that validates, and never writes over one.
+#[test]
+fn init_writes_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.toml");
+    let path = path.to_str().unwrap();
+    stdout(&["init", "--detect", "-o", path]);
+    stdout(&["validate", path, "--set", "transports.tcp.nics=[\"eth0\"]"]);
+    let before = fs::read_to_string(path).unwrap();
+    let (code, stderr) = failure(&["init", "rdma", "-o", path]);
+    assert_eq!(code, 71);
+    assert!(stderr.contains("is there already"), "{stderr}");
+    assert_eq!(fs::read_to_string(path).unwrap(), before);
+    let (code, stderr) = failure(&["init", "rmda", "-o", "-"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("did you mean `rdma`"), "{stderr}");
+}
+
+/// `doctor` is content with a small file here, and says of one that does not suit what mends it.
+#[test]
+fn doctor_says_what_mends() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\nlimits = { links = 4, peers = 4 }\n");
+    assert!(stdout(&["doctor", &path]).lines().all(|line| line.starts_with("ok")));
+    let ended = output(&["doctor", &path, "--set", "transports.tcp.nics=[\"nosuch0\"]"]);
+    assert_eq!(ended.status.code(), Some(71));
+    let out = String::from_utf8(ended.stdout).unwrap();
+    assert!(out.contains("error nics") && out.contains("mend: "), "{out}");
+}
+
+/// `schema` prints a JSON schema with the shape of every stage type.
+#[test]
+fn schema_is_json() {
+    let schema: serde_json::Value = serde_json::from_str(&stdout(&["schema"])).unwrap();
+    assert_eq!(schema["definitions"]["stages.retry"]["properties"]["type"]["const"], "retry");
+}
+
+/// `run` refuses what a later release brings, with the place; `validate` does not.
+#[test]
+fn later_is_refused_by_run() {
+    let (_dir, path) = file("version = 1\nuse = \"rdma\"\n");
+    stdout(&["validate", &path]);
+    let (code, stderr) = failure(&["run", &path]);
+    assert_eq!(code, 78);
+    assert!(stderr.contains("comes with a later release") && stderr.contains("<preset rdma>:"), "{stderr}");
+    assert_eq!(failure(&["validate", &path, "--deny-warnings"]).0, 78);
+}
+
+/// `graph --format svg` draws through Graphviz, or says how to get it.
+#[test]
+fn svg_needs_graphviz() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n");
+    let ended = output(&["graph", &path, "--format", "svg"]);
+    match ended.status.code() {
+        Some(0) => assert!(String::from_utf8_lossy(&ended.stdout).contains("<svg")),
+        code => {
+            assert_eq!(code, Some(71));
+            assert!(String::from_utf8_lossy(&ended.stderr).contains("apt-get install graphviz"));
+        }
+    }
+}
