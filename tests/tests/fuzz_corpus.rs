@@ -13,7 +13,11 @@ fn files() {
     let mut count = 0;
     for folder in ["fuzz/corpus/file", "../configs/tests/ui", "../configs/pipelines"] {
         let entries = std::fs::read_dir(root.join(folder)).expect("the folder is part of the repository");
-        for path in entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_none_or(|e| e != "txt")) {
+        for path in entries
+            .flatten()
+            .map(|e| e.path())
+            .filter(|p| p.is_file() && p.extension().is_none_or(|e| e != "txt"))
+        {
             let bytes = std::fs::read(&path).expect("it was listed");
             for end in [bytes.len(), bytes.len() / 3, bytes.len() * 2 / 3] {
                 file::run(&bytes[..end]);
@@ -21,5 +25,5 @@ fn files() {
             count += 1;
         }
     }
-    assert!(count > 100, "{count} files");
+    assert!(count > 90, "{count} files");
 }
