@@ -53,8 +53,9 @@ impl Batch {
         ledger.batches.wait(self.index, timeout, ledger.is_told())
     }
 
-    /// Asks its slices to end; the batch is done when the last of them has. What a transport has begun is
-    /// waited for or aborted: when the batch is done, nothing touches its buffers any more.
+    /// Asks its slices to end; the batch is done when the last of them has, within a fraction of a second. A WRITE
+    /// of which bytes have left is waited for a tenth of a second; if no answer comes its link is aborted, and other
+    /// WRITEs that had begun on it end `Undetermined`. When the batch is done nothing touches its buffers any more.
     pub fn cancel(&self) {
         self.world.ledger.cancel(self.index);
     }

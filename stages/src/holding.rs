@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pipeline_graph::{Arming, Nanos, Outlet, PortId};
 
 use crate::key::Key;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Slot};
 use crate::list::List;
 use crate::reason::{Code, Reason, StageIx};
 use crate::wheel::Wheel;
@@ -79,12 +79,14 @@ impl Holding {
         self.wheel.fire(ledger, now)
     }
 
-    /// Hands over those whose batch was cancelled since the last look, no longer watched.
+    /// Hands over those whose batch was cancelled since the last look, no longer watched. Those that have a respite
+    /// keep it.
     pub(crate) fn cancelled(&mut self, ledger: &Ledger, out: impl FnMut(u32)) {
         let cancels = ledger.cancels();
         if cancels != self.cancels {
             self.cancels = cancels;
-            self.wheel.pick(ledger, |at| ledger.batches.is_cancelled(ledger.at(at).batch()), out);
+            let pick = |slot: &Slot| ledger.batches.is_cancelled(slot.batch()) && !slot.had_respite();
+            self.wheel.pick(ledger, |at| pick(ledger.at(at)), out);
         }
     }
 

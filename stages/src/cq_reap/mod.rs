@@ -40,6 +40,8 @@ const RETRY: PortId = PortId(2);
 
 /// How long until a slice is looked at again whose completion is on its way.
 const AGAIN_NS: Nanos = 20_000_000;
+/// How long a cancelled WRITE of which bytes have left may still be answered before its link is aborted.
+const RESPITE_NS: Nanos = 100_000_000;
 
 fn shape(_: &Values, _: &Facts) -> Shape {
     Shape {
@@ -187,6 +189,11 @@ impl CqReap {
         match half.cancel(slot.link(), id) {
             // A completion follows, and finds it overdue.
             Cancelled::Dropped => {}
+            // Cancelled in good time: if the target is well its answer comes before anybody misses it, and an abort
+            // would take the work of others along.
+            Cancelled::MustAbort if slot.deadline() > now && slot.grant_respite() => {
+                self.holding.hold_until(ledger, position, slot.deadline().min(now + RESPITE_NS));
+            }
             Cancelled::MustAbort => {
                 lane.aborted = true;
                 lane.life.dead.store(true, Relaxed);

@@ -62,13 +62,14 @@ pub struct Slot {
     deadline: AtomicU64,
     link: AtomicU64,
     post_worker: AtomicU32,
-    /// Op (bit 0), charged (1), strike (2), attempts (8..16), transport + 1 (16..32).
+    /// Op (bit 0), charged (1), strike (2), respite (3), attempts (8..16), transport + 1 (16..32).
     flags: AtomicU32,
 }
 
 const WRITE: u32 = 1;
 const CHARGED: u32 = 1 << 1;
 const STRIKE: u32 = 1 << 2;
+const RESPITE: u32 = 1 << 3;
 const ATTEMPT: u32 = 1 << 8;
 const ATTEMPTS: u32 = 0xff << 8;
 const TRANSPORT_SHIFT: u32 = 16;
@@ -286,6 +287,18 @@ impl Slot {
         (flags & ATTEMPTS) >> 8
     }
 
+    /// Grants a respite, once in its life: whether this was it.
+    pub(crate) fn grant_respite(&self) -> bool {
+        let flags = self.flags.load(Relaxed);
+        self.flags.store(flags | RESPITE, Relaxed);
+        flags & RESPITE == 0
+    }
+
+    /// Whether it has been granted one.
+    pub(crate) fn had_respite(&self) -> bool {
+        self.flags.load(Relaxed) & RESPITE != 0
+    }
+
     /// As the transport wants it.
     #[inline]
     pub(crate) fn work(&self, key: Key) -> WorkRequest {
@@ -309,7 +322,7 @@ mod tests {
         assert_eq!(size_of::<Slot>(), 128);
     }
 
-    /// Flags do not mix: transport, charge, strikes and direction keep their values apart.
+    /// Flags do not mix: transport, charge, strikes, respite and direction keep their values apart.
     #[test]
     fn flags_keep_apart() {
         let slot = Slot::default();
@@ -330,6 +343,7 @@ mod tests {
         slot.set_transport(65_533);
         slot.set_charged();
         slot.set_strike();
+        assert!(!slot.had_respite() && slot.grant_respite() && slot.had_respite() && !slot.grant_respite());
         assert_eq!((slot.count_strike(), slot.count_strike()), (1, 1));
         for _ in 0..1_000 {
             slot.set_strike();
@@ -338,6 +352,7 @@ mod tests {
         assert_eq!(slot.count_strike(), 255);
         assert_eq!((slot.transport(), slot.is_charged(), slot.op()), (Some(65_533), true, Op::Write));
         slot.bear(&Birth { op: Op::Read, transport: Some(0), ..birth });
+        assert!(!slot.had_respite());
         assert_eq!((slot.transport(), slot.is_charged(), slot.op()), (Some(0), false, Op::Read));
     }
 

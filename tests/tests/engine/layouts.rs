@@ -124,9 +124,8 @@ fn exercise(client: &Engine, peer: &Peer, size: u64) {
     batches.iter().skip(4).for_each(pipeline_node::Batch::cancel);
     for (i, batch) in batches.iter().enumerate() {
         batch.wait(PATIENCE).expect("cancelled or done");
-        let allowed = |r: &Option<Reason>| {
-            matches!((r, i >= 4), (None, _) | (Some(Reason::Cancelled | Reason::Undetermined), true))
-        };
+        // A target that is well answers what had begun: cancelling costs the others nothing.
+        let allowed = |r: &Option<Reason>| r.is_none() || (i >= 4 && *r == Some(Reason::Cancelled));
         assert!(reasons(batch).iter().all(allowed), "{:?}", reasons(batch));
     }
     drop(batches);

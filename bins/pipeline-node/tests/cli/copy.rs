@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::node::{Node, failure, output, stdout};
 
 /// Everything below a folder: names to bytes, folders to `None`.
-fn tree(folder: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
+pub fn tree(folder: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut todo = vec![folder.to_path_buf()];
     while let Some(at) = todo.pop() {

@@ -6,5 +6,8 @@ mod config;
 mod copy;
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod node;
+mod odd_files;
+mod ports;
 mod run;
 mod validate;
+mod zeros;

@@ -41,8 +41,16 @@ impl Node {
     /// Starts one and waits for its ready line.
     #[track_caller]
     pub fn start(args: &[&str]) -> Self {
+        Self::start_with(args, |_| {})
+    }
+
+    /// As [`Self::start`], with a last word on its command.
+    #[track_caller]
+    pub fn start_with(args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
         let mut command = program(&["run", "--json"]);
-        let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
+        command.args(args);
+        change(&mut command);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let ready: serde_json::Value =
@@ -61,11 +69,27 @@ impl Node {
     }
 
     /// One that serves `folder` as segment `files`.
+    #[track_caller]
     pub fn serving(folder: &Path) -> Self {
-        let path = format!("segments.files.path='{}'", folder.display());
-        let args =
-            ["--set", "segments.files.kind='dir'", "--set", "segments.files.access='read_write'", "--set"];
-        Self::start(&[&["--built-in"], &args[..], &[path.as_str()]].concat())
+        Self::serving_with_set(folder, &[])
+    }
+
+    /// As [`Self::serving`], with overrides.
+    #[track_caller]
+    pub fn serving_with_set(folder: &Path, set: &[&str]) -> Self {
+        let files = Self::files(folder);
+        let set = set.iter().flat_map(|s| ["--set", s]);
+        Self::start(&["--built-in", "--set", &files].into_iter().chain(set).collect::<Vec<_>>())
+    }
+
+    /// As [`Self::serving`], with a last word on its command.
+    #[track_caller]
+    pub fn serving_with(folder: &Path, change: impl FnOnce(&mut Command)) -> Self {
+        Self::start_with(&["--built-in", "--set", &Self::files(folder)], change)
+    }
+
+    fn files(folder: &Path) -> String {
+        format!("segments.files={{ kind='dir', path='{}', access='read_write' }}", folder.display())
     }
 
     /// Ends it as a crash would, and waits until it is gone.

@@ -156,3 +156,56 @@ fn cancel_does_not_wait_for_a_frozen_peer() {
     drop((write, read));
     nothing_left(&client, [region]);
 }
+
+/// A pool a stage, so that a cancel meets slices at every place between two threads.
+const POOL_A_STAGE: &[&str] = &[
+    "pools.a={ threads=1, wait='park' }",
+    "pools.b={ threads=1, wait='park' }",
+    "pools.c={ threads=1, wait='park' }",
+    "pools.d={ threads=1, wait='park' }",
+    "stages.split.pool='a'",
+    "stages.route.pool='b'",
+    "stages.select.pool='c'",
+    "stages.retry.pool='d'",
+    "edges.'admit -> split'={ queue=4 }",
+    "edges.'split -> route'={ queue=4 }",
+    "edges.'route -> select'={ queue=4 }",
+    "edges.'*.retry -> retry'={ queue=4 }",
+];
+
+/// Batches that are cancelled at any moment of their way, to a peer that is frozen, all end soon and long before their
+/// deadline, whatever the layout: a cancel is never overlooked.
+#[test]
+fn cancels_are_never_overlooked() {
+    for layout in [&[][..], POOL_A_STAGE] {
+        let node = Node::target("1MiB", &[]);
+        let client =
+            engine(&[&["limits.bytes_in_flight='256KiB'", "stages.split.slice='4KiB'"], layout].concat());
+        let kv = client.open(&node.address).unwrap().segment("kv").unwrap();
+        let region = client.allocate(MIB).unwrap();
+        done(&client, &[Request::write(&region, 0, kv.at(0), MIB)]);
+        node.freeze();
+        let mut batches = Vec::new();
+        for i in 0..300_u64 {
+            let request = match i % 3 {
+                0 => Request::read(&region, 0, kv.at(0), 16 << 10),
+                _ => Request::write(&region, 0, kv.at(0), 16 << 10),
+            };
+            let batch = client.submit_wait(&[request], within(Duration::from_secs(60)), PATIENCE).unwrap();
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_micros(i % 40 * 5) {
+                std::hint::spin_loop();
+            }
+            batch.cancel();
+            batches.push(batch);
+        }
+        let begin = Instant::now();
+        for (i, batch) in batches.iter().enumerate() {
+            batch.wait(Duration::from_secs(20)).unwrap_or_else(|| panic!("cancel {i} was overlooked"));
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+        node.signal(Signal::CONT);
+        drop(batches);
+        nothing_left(&client, [region]);
+    }
+}

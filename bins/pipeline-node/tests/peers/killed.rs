@@ -29,7 +29,7 @@ fn gone(reason: Reason, write: bool) -> bool {
     reason == Reason::PeerGone || (write && reason == Reason::Undetermined)
 }
 
-/// B14: of two targets that are written to, one is killed at a fifth. Its batch has failed within five seconds with
+/// B14: of two targets that are written to, one is killed after a part. Its batch has failed within five seconds with
 /// reasons that say so, the other's is done with every byte right, a new batch to that one works, and nothing of
 /// either is left.
 #[test]
@@ -39,9 +39,10 @@ fn one_of_two_targets_is_killed() {
     let bytes = pattern(14, 64 << 20);
     let from = region_of(&client, &bytes);
     let [to_doomed, to_healthy] = [&doomed, &healthy].map(|node| pieces(&client, &node.address, &from, true));
+    let to_doomed = to_doomed.repeat(12);
     let [lost, kept] =
         [&to_doomed, &to_healthy].map(|requests| client.submit(requests, Options::default()).unwrap());
-    until("a fifth is there", || finished(&lost) >= 13);
+    until("some are there", || finished(&lost) >= 13);
     assert!(lost.poll().is_none(), "killed too late to tell anything");
     doomed.crash();
     let killed = Instant::now();
@@ -50,7 +51,7 @@ fn one_of_two_targets_is_killed() {
     assert!(summary.failed > 0);
     let whys = reasons(&lost);
     assert!(whys.iter().flatten().all(|r| gone(*r, true)), "{whys:?}");
-    assert!(whys[0].is_none(), "what was done stays done");
+    assert!(whys.iter().filter(|why| why.is_none()).count() >= 13, "what was done stays done");
     let label = lost.results().find_map(|s| if let Status::Failed(f) = s { Some(f.peer) } else { None });
     assert_eq!(label.as_deref(), Some(&*doomed.address), "the failure names its peer");
 

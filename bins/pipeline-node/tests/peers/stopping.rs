@@ -9,8 +9,8 @@ use rustix::process::Signal;
 use crate::node::Node;
 use crate::rig::{PATIENCE, engine, nothing_left, reasons, until};
 
-/// A node that is told to end in the middle of transfers ends by itself, with exit code 0 and long before its drain
-/// limit; its peers' requests end as done or as gone, each once, and nothing is left there.
+/// A node that is told to end in the middle of transfers ends by itself, with exit code 0 (75 if it was told twice) and
+/// long before its drain limit; its peers' requests end as done or as gone, each once, and nothing is left there.
 #[test]
 fn sigterm_during_transfers() {
     for signals in [1, 2] {
@@ -48,7 +48,8 @@ fn sigterm_during_transfers() {
             assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
             status
         });
-        assert_eq!(status.code(), Some(0), "{status:?}");
+        // A second signal may come before it has found that nothing is left: then it says so.
+        assert!(status.code() == Some(0) || (signals == 2 && status.code() == Some(75)), "{status:?}");
         nothing_left(&client, [region]);
     }
 }
