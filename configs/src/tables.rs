@@ -161,7 +161,7 @@ pub const USE: Key = Key {
     ..Key::PLAIN
 };
 
-/// Which table of its own a key is at home in: `\`listen\` is a key of [node], [metrics]`.
+/// The tables that a key is at home in, as a hint names them: `listen` belongs to `node` and `metrics`.
 pub fn home_of(key: &str) -> Option<String> {
     let homes = SINGLE.iter().filter(|(_, keys, _)| keys.iter().any(|k| k.name == key));
     let homes: Vec<String> = homes.map(|(name, _, _)| format!("[{name}]")).collect();
