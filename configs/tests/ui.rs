@@ -62,6 +62,12 @@ fn goldens() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The golden set is broad: 60 files and more.
+#[test]
+fn the_set_is_broad() {
+    assert!(files().len() >= 60, "{}", files().len());
+}
+
 /// Every code has at least one file that shows it; the rest is named here with its reason.
 #[test]
 fn every_code_is_shown() {

@@ -76,16 +76,34 @@ fn later_is_refused_by_run() {
     assert_eq!(failure(&["validate", &path, "--deny-warnings"]).0, 78);
 }
 
-/// `graph --format svg` draws through Graphviz, or says how to get it.
+/// `graph --format svg` is drawn by Graphviz: its picture is passed on, what it says against it too, and without it
+/// the user is told how to get it.
 #[test]
-fn svg_needs_graphviz() {
-    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n");
-    let ended = output(&["graph", &path, "--format", "svg"]);
-    match ended.status.code() {
-        Some(0) => assert!(String::from_utf8_lossy(&ended.stdout).contains("<svg")),
-        code => {
-            assert_eq!(code, Some(71));
-            assert!(String::from_utf8_lossy(&ended.stderr).contains("apt-get install graphviz"));
-        }
-    }
+fn svg_is_drawn_by_graphviz() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (dir, path) = file("version = 1\nuse = \"tcp\"\n");
+    let dot = dir.path().join("dot");
+    let graph = || {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pipeline-node"));
+        command.args(["graph", &path, "--format", "svg"]).env("PATH", dir.path());
+        let ended = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (ended.status.code(), text(ended.stdout), text(ended.stderr))
+    };
+    let (code, _, stderr) = graph();
+    assert_eq!(code, Some(71));
+    assert!(stderr.contains("apt-get install graphviz"), "{stderr}");
+    let script = |text: &str| {
+        fs::write(&dot, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&dot, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    // Says what it was given, so that the test sees that it was the whole graph.
+    script("echo '<svg>'; while read -r line; do echo \"$line\"; done; echo '</svg>'");
+    let (code, stdout, stderr) = graph();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.starts_with("<svg>\ndigraph pipeline") && stdout.ends_with("}\n</svg>\n"), "{stdout}");
+    script("echo 'no layout engine' >&2; exit 1");
+    let (code, _, stderr) = graph();
+    assert_eq!(code, Some(71));
+    assert!(stderr.contains("no layout engine"), "{stderr}");
 }
