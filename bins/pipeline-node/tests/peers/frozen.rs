@@ -158,7 +158,7 @@ fn cancel_does_not_wait_for_a_frozen_peer() {
 }
 
 /// A pool a stage, so that a cancel meets slices at every place between two threads.
-const POOL_A_STAGE: &[&str] = &[
+pub const POOL_A_STAGE: &[&str] = &[
     "pools.a={ threads=1, wait='park' }",
     "pools.b={ threads=1, wait='park' }",
     "pools.c={ threads=1, wait='park' }",

@@ -1,6 +1,7 @@
 //! Peers that are killed, frozen and restarted, as processes: what their partners see, and that nothing is lost.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod chaos;
 mod frozen;
 mod killed;
 #[allow(dead_code, reason = "each test program uses some of it")]
