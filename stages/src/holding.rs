@@ -33,10 +33,13 @@ impl Holding {
         self.wheel.len() + self.doomed.len()
     }
 
-    /// Watches one until its deadline.
+    /// Watches one until its deadline. One that was cancelled on its way here is due at once: the look through the
+    /// wheel may have been before it came.
     #[inline]
     pub(crate) fn hold(&mut self, ledger: &Ledger, position: u32) {
-        self.wheel.set(ledger, position, ledger.at(position).deadline());
+        let slot = ledger.at(position);
+        let cancelled = ledger.cancels() > 0 && ledger.batches.is_cancelled(slot.batch());
+        self.wheel.set(ledger, position, if cancelled { 0 } else { slot.deadline() });
     }
 
     /// Will watch one if it is still here at [`Self::settle`]; [`Self::let_go`] ends that.
@@ -156,5 +159,45 @@ impl Drop for Holding {
         while let Some(position) = self.doomed.pop(&ledger) {
             ledger.abandon(position, ledger.at(position).code());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline_transports::{Op, RegionId, Span};
+
+    use super::*;
+    use crate::ledger::Birth;
+    use crate::peer::PeerId;
+
+    /// A slice that comes after its stage has looked for cancelled ones is due at once; its neighbour of another batch
+    /// is not.
+    #[test]
+    fn a_cancel_overtakes_nobody() {
+        let ledger = Arc::new(crate::testing::ledger(4, 2));
+        let (far, now) = (Nanos::MAX / 2, pipeline_transports::clock::now());
+        for batch in 0..2 {
+            ledger.batches.open(batch, 1, batch, batch, 0);
+            let span = Span { region: RegionId(0), offset: 0, key: 0 };
+            ledger.at(batch).bear(&Birth {
+                request: batch,
+                batch,
+                peer: PeerId(0),
+                op: Op::Write,
+                local: span,
+                remote: span,
+                len: 1,
+                deadline: far,
+                transport: None,
+            });
+        }
+        let mut holding = Holding::new(&ledger, 0);
+        ledger.cancel(1);
+        holding.cancelled(&ledger, |_| panic!("nothing is held yet"));
+        holding.hold(&ledger, 0);
+        holding.hold(&ledger, 1);
+        assert_eq!([holding.fire(&ledger, now), holding.fire(&ledger, now)], [Some(1), None]);
+        assert_eq!(ledger.verdict(ledger.at(1), now, 0), Some(Code::new(Reason::Cancelled, 0)));
+        holding.let_go(&ledger, 0);
     }
 }
