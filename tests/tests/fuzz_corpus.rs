@@ -10,6 +10,7 @@ use std::path::Path;
 #[test]
 fn files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let catalog = pipeline_stages::catalog::catalog();
     let mut count = 0;
     for folder in ["fuzz/corpus/file", "../configs/tests/ui", "../configs/pipelines"] {
         let entries = std::fs::read_dir(root.join(folder)).expect("the folder is part of the repository");
@@ -20,7 +21,7 @@ fn files() {
         {
             let bytes = std::fs::read(&path).expect("it was listed");
             for end in [bytes.len(), bytes.len() / 3, bytes.len() * 2 / 3] {
-                file::run(&bytes[..end]);
+                file::run(&bytes[..end], &catalog);
             }
             count += 1;
         }

@@ -1,18 +1,14 @@
 //! What is tried with any bytes as a file: load, and whatever a user can do with what was loaded. Shared by libFuzzer
 //! and by the test that replays the corpus.
 
-use std::sync::OnceLock;
-
 use pipeline_configs::{Catalog, Options, load_str, show};
 use pipeline_graph::{Plan, draw};
 
-/// Loads it, with the real catalogue; lines `# set …` at its top are `--set` arguments.
+/// Loads it with a catalogue; lines `# set …` at its top are `--set` arguments.
 ///
 /// # Panics
 /// When something is wrong with the product: that is what it is for.
-pub fn run(data: &[u8]) {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    let catalog = CATALOG.get_or_init(pipeline_stages::catalog::catalog);
+pub fn run(data: &[u8], catalog: &Catalog) {
     // Presets by path would read whatever lies there: a terminal, for instance.
     let Some(text) = std::str::from_utf8(data).ok().filter(|text| !text.contains('/')) else { return };
     let set = text.lines().map_while(|line| line.strip_prefix("# set ")).map(str::to_owned).collect();
