@@ -126,3 +126,26 @@ fn odd_sizes_everywhere() {
         nothing_left(&client, [from, to]);
     }
 }
+
+/// B06: a request one byte beyond 32 bits is 65 slices of 64 MiB and a byte, and every byte is counted; over a transport
+/// that moves none, so that it takes no memory. (With real bytes: the large part of `scripts/test`.)
+#[test]
+fn sixty_five_slices() {
+    const SIZE: u64 = (1 << 32) + 1;
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/pipelines/sim.toml");
+    let source = pipeline_node::Source::file(file).set([
+        "transports.sim.move=false",
+        "stages.split.slice='64MiB'",
+        &format!("segments.kv={{ kind='dram', size='{SIZE}B', access='read_write' }}"),
+    ]);
+    let node = pipeline_node::Engine::from_source(&source).unwrap_or_else(|e| panic!("{e}"));
+    let kv = open(&node, &node).segment("kv").unwrap();
+    let region = node.allocate(SIZE).unwrap();
+    for request in [Request::write(&region, 0, kv.at(0), SIZE), Request::read(&region, 0, kv.at(0), SIZE)] {
+        let before = node.stats();
+        done(&node, &[request]);
+        let stats = node.stats().since(&before);
+        assert_eq!(stats.stages.iter().find(|s| s.name == "post").unwrap().items, 65);
+    }
+    nothing_left(&node, [region]);
+}

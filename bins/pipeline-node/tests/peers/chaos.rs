@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use pipeline_node::{Engine, Options, Request};
+use pipeline_node::{Engine, Options, Region, Request};
 use rustix::process::Signal;
 
 use crate::node::Node;
@@ -27,6 +27,15 @@ impl Dice {
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % sides
     }
+}
+
+/// What has failed comes no more.
+fn nothing_late(into: &Region, at: u64, len: usize, pause: Duration) {
+    let (mark, mut there) = (vec![0xA7; len], vec![0; len]);
+    into.write(at, &mark).unwrap();
+    std::thread::sleep(pause);
+    into.read(at, &mut there).unwrap();
+    assert!(there == mark, "bytes of a READ came after its end");
 }
 
 /// A program that uses one peer: writes bytes of its own, reads them back, gives up now and then.
@@ -61,13 +70,7 @@ fn client(engine: &Engine, address: &str, lane: u64, seed: u64, stop: &AtomicBoo
                     if let Ok(batch) = engine.submit(&[read], options) {
                         let summary = batch.wait(LATEST).expect("a batch ends by its deadline");
                         if !summary.is_done() {
-                            // What has failed comes no more.
-                            let mark = vec![0xA7; len as usize];
-                            into.write(at, &mark).unwrap();
-                            std::thread::sleep(Duration::from_millis(dice.roll(3)));
-                            let mut there = vec![0; len as usize];
-                            into.read(at, &mut there).unwrap();
-                            assert!(there == mark, "bytes of a READ came after its end");
+                            nothing_late(&into, at, len as usize, Duration::from_millis(dice.roll(3)));
                         }
                         moved.fetch_add(summary.bytes, Relaxed);
                     }
