@@ -28,7 +28,7 @@ fn a_misspelt_key_in_every_table() {
             .variant
             .map_or(String::new(), |(k, word)| format!("{k} = \"{}\", ", word.replace(":N", ":0")));
         let line = match (decl.form, decl.path) {
-            (Form::Inside, "pools.wait") => format!("pools.front.wait = {{ {slip} = 1 }}"),
+            (Form::Inside, "pools.wait") => format!("pools.nic.wait = {{ {slip} = 1 }}"),
             (Form::Inside, "edges") => format!("edges.\"select -> post\" = {{ queue = 8, {slip} = 1 }}"),
             (Form::Inside, _) => format!("routes = [{{ use = \"tcp\", match = {{ {slip} = 1 }} }}]"),
             (Form::Listed, path) => format!("{path} = [{{ {slip} = 1, use = \"tcp\", match = {{}} }}]"),
@@ -70,7 +70,7 @@ fn a_misspelt_table() {
 #[test]
 fn pools_are_sized_by_what_is_granted() {
     let load = |pool: &str, cpus: &[usize], budget: usize| {
-        let text = format!("version = 1\nuse = \"tcp\"\n[pools]\nfront = false\nmine = {pool}\n[stages]\n")
+        let text = format!("version = 1\nuse = \"tcp\"\n[pools]\nmine = {pool}\n[stages]\n")
             + &["admit", "split", "route", "select"].map(|s| format!("{s}.pool = \"mine\"\n")).concat();
         let options = Options { cpus: cpus.to_vec(), budget, ..Options::default() };
         let loaded = load_str("t", &text, &kinds::catalog(), &options).unwrap_or_else(|f| panic!("{f}"));
@@ -151,7 +151,7 @@ fn renamed_keys() {
 #[test]
 fn words_of_wait() {
     for word in ["spin", "yield", "park", "adaptive"] {
-        let text = format!("version = 1\nuse = \"tcp\"\npools.front.wait = \"{word}\"\n");
+        let text = format!("version = 1\nuse = \"tcp\"\npools.nic.wait = \"{word}\"\n");
         assert_eq!(findings(&text, &Options::default()).errors(), 0, "{word}");
     }
 }

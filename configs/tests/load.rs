@@ -51,7 +51,7 @@ fn a_short_file() {
         config.stages.iter().zip(&config.blueprint.stages).all(|(a, b)| a.name == b.name && a.kind == b.kind)
     );
     assert_eq!(nic_groups(&config.transports), ["tcp/tcp"]);
-    assert_eq!(config.blueprint.pools[1].groups, ["tcp/tcp"]);
+    assert_eq!(config.blueprint.pools[0].groups, ["tcp/tcp"]);
     let edges = edges(&loaded);
     assert!(edges.contains(&("admit.out -> split".into(), Mode::Inline)));
     let failed = edges.iter().filter(|(name, _)| name.ends_with(".failed -> notify")).count();

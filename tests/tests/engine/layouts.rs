@@ -8,7 +8,7 @@ use crate::rig::{PATIENCE, bytes_of, done, nothing_left, open, pattern, reasons,
 const ONE_POOL: &str = r#"
 version = 1
 use = "tcp"
-pools = { front = false, nic = false, one = { threads = 1, wait = "park" }, files = { threads = 1 } }
+pools = { nic = false, one = { threads = 1, wait = "park" }, files = { threads = 1 } }
 [stages]
 admit = { pool = "one" }
 split = { pool = "one" }
@@ -27,7 +27,6 @@ const POOL_A_STAGE: &str = r#"
 version = 1
 use = "tcp"
 [pools]
-front = false
 a = { threads = 1 }
 s = { threads = 1, wait = "park" }
 r = { threads = 1, wait = "yield" }
@@ -67,6 +66,11 @@ version = 1
 use = "tcp"
 [pools]
 front = { threads = 2 }
+[stages]
+admit = { pool = "front" }
+split = { pool = "front" }
+route = { pool = "front" }
+select = { pool = "front" }
 [edges]
 "submit -> admit" = { queue = 2, dispatch = "hash" }
 "admit -> split" = { queue = 2, dispatch = "hash" }

@@ -133,10 +133,10 @@ listen = \"127.0.0.1:7001\"            # only this machine; write \"0.0.0.0:7001
     }
     if let Some(found) = found {
         // The rest is for the application: what moves bytes for it should not crowd it out.
-        let front = (found.cpus / 4).clamp(1, 4);
+        let threads = (found.cpus / 8).clamp(1, 4);
         let _ = writeln!(
             text,
-            "\n[pools.front]                        # {} CPUs found\nthreads = {front}",
+            "\n[pools.nic]                          # {} CPUs found; threads of each NIC\nthreads = {threads}",
             found.cpus
         );
     }

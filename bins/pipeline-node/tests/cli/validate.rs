@@ -17,13 +17,13 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
 fn a_good_file_has_a_plan() {
     let (_dir, path) = file("version = 1\nuse = \"tcp\"\n");
     let plan = stdout(&["validate", path.to_str().unwrap()]);
-    assert!(plan.contains("front") && plan.contains("64 batches") && plan.contains("2048 slices"), "{plan}");
+    assert!(plan.contains("nic") && plan.contains("64 batches") && plan.contains("2048 slices"), "{plan}");
 }
 
 /// A bad file exits 78 with every finding at its place, on stderr; stdout stays empty.
 #[test]
 fn a_bad_file_has_findings() {
-    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n[pools]\nfront = { threads = 0 }\n[polls]\n");
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n[pools]\nnic = { threads = 0 }\n[polls]\n");
     let path = path.to_str().unwrap();
     let ended = output(&["validate", path]);
     assert_eq!(ended.status.code(), Some(78));

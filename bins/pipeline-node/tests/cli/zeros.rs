@@ -13,7 +13,7 @@ const KEYS: &[&str] = &[
     "limits.peer_share",
     "limits.bytes_in_flight",
     "limits.deadline",
-    "pools.front.threads",
+    "pools.files.threads",
     "pools.nic.threads",
     "transports.tcp.lanes",
     "stages.split.slice",
@@ -66,7 +66,7 @@ fn numbers_that_make_no_sense() {
 fn run_refuses_zeros() {
     for set in [
         "edges.'submit -> admit'.queue=0",
-        "pools.front.threads=0",
+        "pools.nic.threads=0",
         "stages.split.slice='0B'",
         "transports.tcp.lanes=0",
         "limits.deadline='0s'",

@@ -292,8 +292,8 @@ mod tests {
         let dram = "segments.a = { kind = \"dram\", size = \"1GiB\" }\n";
         assert_eq!(ills("tcp", "", &with(|m| m.bind = |_| Err("in use".into()))), ["listen"]);
         assert_eq!(ills("tcp", "", &with(|m| m.nofile = (Some(1024), Some(4096)))), ["nofile"]);
-        assert_eq!(ills("tcp", "pools.front = { threads = 9, wait = \"spin\" }\n", &fine), ["cpus"]);
-        assert_eq!(ills("tcp", "pools.front = { cores = \"9\" }\n", &fine), ["pinning"]);
+        assert_eq!(ills("tcp", "pools.nic = { threads = 9, wait = \"spin\" }\n", &fine), ["cpus"]);
+        assert_eq!(ills("tcp", "pools.nic = { cores = \"9\" }\n", &fine), ["pinning"]);
         assert_eq!(ills("tcp", "transports.tcp.nics = [\"eth9\"]\n", &fine), ["nics"]);
         assert_eq!(ills("tcp", "segments.a = { kind = \"cuda:3\", size = \"1GiB\" }\n", &fine), ["gpus"]);
         assert_eq!(
