@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{CeilingReport, CeilingSettings, HELLO_BYTES, LATENCIES, MAGIC, Wait, broken, refused, wait};
+use super::{CeilingReport, CeilingSettings, HELLO_BYTES, Idle, LATENCIES, MAGIC, broken, refused, wait};
 use crate::memory::{Memory, RegionId};
 use crate::tcp::SEND_BYTES;
 use crate::tcp::frame::{self, ANSWER_BYTES, Answer, COUNT_MAX, Descriptor, HEAD_BYTES, Kind, Tag};
@@ -15,6 +15,8 @@ use crate::tcp::socket;
 use crate::tcp::vector::Vector;
 use crate::wr::Op;
 
+/// How long lanes run before it counts.
+const WARM_UP: Duration = Duration::from_millis(100);
 /// How many times `depth` the oldest batch in flight may be behind the newest.
 const AHEAD: usize = 4;
 
@@ -74,10 +76,17 @@ struct Lane {
 
 impl Run<'_> {
     fn run(mut self) -> io::Result<CeilingReport> {
+        // Lanes are new: their congestion windows open first, as those of the pipeline have long done.
+        self.phase(WARM_UP.min(self.settings.duration))?;
+        self.phase(self.settings.duration)
+    }
+
+    /// Starts batches for `duration`, and waits for the last answer.
+    fn phase(&mut self, duration: Duration) -> io::Result<CeilingReport> {
         let mut report =
             CeilingReport { batch_ns: Vec::with_capacity(LATENCIES), ..CeilingReport::default() };
-        let (start, mut idle) = (Instant::now(), 0);
-        let end = start + self.settings.duration;
+        let (start, mut idle) = (Instant::now(), Idle::default());
+        let end = start + duration;
         let depth = self.settings.depth.max(1) as usize;
         loop {
             let now = Instant::now();
@@ -94,7 +103,7 @@ impl Run<'_> {
                 progress |= self.receive(i, &mut report)?;
             }
             if progress {
-                idle = 0;
+                idle = Idle::default();
             } else {
                 let lanes = self.lanes.iter().map(|l| (&l.stream, l.blocked));
                 wait(self.settings.wait, &mut idle, lanes)?;
@@ -163,7 +172,7 @@ impl Lane {
         let mut hello = [0; HELLO_BYTES];
         hello[..8].copy_from_slice(&MAGIC);
         hello[8..10].copy_from_slice(&settings.lanes.max(1).to_le_bytes());
-        hello[10] = u8::from(settings.wait == Wait::Spin);
+        hello[10..12].copy_from_slice(&settings.wait.to_wire().to_le_bytes());
         hello[12..16].copy_from_slice(&(name.len() as u32).to_le_bytes());
         hello[16..].copy_from_slice(&working_set.to_le_bytes());
         stream.write_all(&hello)?;

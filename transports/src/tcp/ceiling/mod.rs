@@ -14,7 +14,7 @@ pub use target::serve;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -28,6 +28,34 @@ pub enum Wait {
     Park,
     /// Trying again, with a `sched_yield` every 16th time.
     Spin,
+    /// The same for so many microseconds, then in `poll(2)`.
+    SpinThenPark(u16),
+}
+
+impl Wait {
+    /// As a lane's first bytes carry it.
+    fn to_wire(self) -> u16 {
+        match self {
+            Self::Park => 0,
+            Self::Spin => u16::MAX,
+            Self::SpinThenPark(us) => us.clamp(1, u16::MAX - 1),
+        }
+    }
+
+    fn from_wire(word: u16) -> Self {
+        match word {
+            0 => Self::Park,
+            u16::MAX => Self::Spin,
+            us => Self::SpinThenPark(us),
+        }
+    }
+}
+
+/// A side's waiting: since when it has found nothing, and how often it has looked.
+#[derive(Default)]
+struct Idle {
+    since: Option<Instant>,
+    looks: u32,
 }
 
 /// What to run.
@@ -47,7 +75,7 @@ pub struct CeilingSettings {
     pub wait: Wait,
     /// Bytes each side cycles through; at least one request.
     pub working_set: u64,
-    /// For how long batches are started.
+    /// For how long batches are started, after a warm-up that does not count.
     pub duration: Duration,
     /// Sockets and frames, as the pipeline under comparison has them.
     pub sockets: Settings,
@@ -69,16 +97,26 @@ pub struct CeilingReport {
 /// The most batch latencies a run keeps.
 pub const LATENCIES: usize = 1 << 20;
 
-/// First bytes of a ceiling lane: 8 magic, lanes u16, wait u8, zero u8, name length u32, working set u64.
+/// First bytes of a ceiling lane: 8 magic, lanes u16, wait u16, name length u32, working set u64.
 const HELLO_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"PNCEIL\0\x01";
 const NAME_MAX: usize = 32;
 
 /// Waits until a socket can be read, or, of those in `blocked`, written.
-fn wait<'a>(how: Wait, idle: &mut u32, lanes: impl Iterator<Item = (&'a TcpStream, bool)>) -> io::Result<()> {
-    if how == Wait::Spin {
-        *idle += 1;
-        match idle.is_multiple_of(16) {
+fn wait<'a>(
+    how: Wait,
+    idle: &mut Idle,
+    lanes: impl Iterator<Item = (&'a TcpStream, bool)>,
+) -> io::Result<()> {
+    let since = *idle.since.get_or_insert_with(Instant::now);
+    let spins = match how {
+        Wait::Park => false,
+        Wait::Spin => true,
+        Wait::SpinThenPark(us) => since.elapsed() < Duration::from_micros(us.into()),
+    };
+    if spins {
+        idle.looks = idle.looks.wrapping_add(1);
+        match idle.looks.is_multiple_of(16) {
             true => std::thread::yield_now(),
             false => std::hint::spin_loop(),
         }
@@ -109,7 +147,7 @@ mod tests {
     #[test]
     fn every_request_is_answered() {
         for (op, wait, lanes) in
-            [(Op::Write, Wait::Park, 1), (Op::Read, Wait::Park, 2), (Op::Write, Wait::Spin, 2)]
+            [(Op::Write, Wait::Park, 1), (Op::Read, Wait::SpinThenPark(20), 2), (Op::Write, Wait::Spin, 2)]
         {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
@@ -126,7 +164,8 @@ mod tests {
                 sockets: Settings::default(),
             };
             let report = initiate(&settings, address).unwrap();
-            assert_eq!(target.join().unwrap().unwrap(), report.bytes);
+            // The target counts the warm-up as well.
+            assert!(target.join().unwrap().unwrap() > report.bytes);
             assert_eq!(report.bytes, report.requests * 5000);
             assert_eq!(report.requests, report.batch_ns.len() as u64 * 100);
             assert!(report.requests > 0 && report.elapsed >= settings.duration);

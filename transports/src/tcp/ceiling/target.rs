@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 use super::initiate::touch;
-use super::{HELLO_BYTES, MAGIC, NAME_MAX, Wait, broken, refused, wait};
+use super::{HELLO_BYTES, Idle, MAGIC, NAME_MAX, Wait, broken, refused, wait};
 use crate::memory::Memory;
 use crate::tcp::SEND_BYTES;
 use crate::tcp::frame::{self, Answer, COUNT_MAX, DESCRIPTOR_BYTES, Descriptor, HEAD_BYTES, Kind};
@@ -34,7 +34,7 @@ pub fn serve(listener: &TcpListener) -> io::Result<u64> {
         // Ready, with every page mapped: now the initiator's clock may start.
         lane.stream.write_all(&[1])?;
     }
-    let (mut bytes, mut idle) = (0, 0);
+    let (mut bytes, mut idle) = (0, Idle::default());
     while !all.is_empty() {
         let mut progress = false;
         for lane in &mut all {
@@ -44,7 +44,7 @@ pub fn serve(listener: &TcpListener) -> io::Result<u64> {
         all.retain(|l| !l.closed);
         progress |= all.len() < lanes;
         if progress {
-            idle = 0;
+            idle = Idle::default();
         } else {
             wait(how, &mut idle, all.iter().map(|l| (&l.stream, l.blocked)))?;
             all.iter_mut().for_each(|l| l.blocked = false);
@@ -70,7 +70,7 @@ fn accept(listener: &TcpListener) -> io::Result<(TcpStream, Wait, u16, u64)> {
     let name = String::from_utf8(name).map_err(|_| broken("not a ceiling initiator"))?;
     let settings = Settings { congestion: (!name.is_empty()).then_some(name), ..Settings::default() };
     socket::connected(&stream, &settings).map_err(refused)?;
-    let how = if hello[10] == 1 { Wait::Spin } else { Wait::Park };
+    let how = Wait::from_wire(u16::from_le_bytes([hello[10], hello[11]]));
     Ok((stream, how, u16::from_le_bytes([hello[8], hello[9]]), working_set))
 }
 

@@ -40,7 +40,6 @@ impl Ceiling {
         let sockets = tcp_settings(tcp);
         let reap = config.stages.iter().position(|s| s.kind == "cq_reap");
         let pool = reap.and_then(|i| config.blueprint.stages[i].pool).map(|p| &config.blueprint.pools[p]);
-        let spins = pool.is_some_and(|p| p.wait.park_ns == 0);
         let settings = CeilingSettings {
             op: match args.op {
                 Direction::Read => Op::Read,
@@ -50,7 +49,7 @@ impl Ceiling {
             batch: cut(args.batch * args.iov),
             depth: cut(args.depth * args.threads),
             lanes: sockets.lanes,
-            wait: if spins { Wait::Spin } else { Wait::Park },
+            wait: pool.map_or(Wait::Park, |p| as_ours(&p.wait)),
             working_set: 0,
             duration: args.iterations.map_or(Duration::from_secs_f64(args.seconds), |_| USUAL),
             sockets,
@@ -69,6 +68,16 @@ impl Ceiling {
         let report = initiate(&settings, self.address);
         let report = report.map_err(|e| Failure::failed(format!("the bare loop: {e}")))?;
         Ok(ratio(report.bytes as f64, report.elapsed.as_nanos() as f64))
+    }
+}
+
+/// The bare loop's wait that is nearest to that of the pool which reaps.
+fn as_ours(wait: &pipeline_graph::blueprint::Wait) -> Wait {
+    let us = wait.spin_ns.saturating_add(wait.yield_ns) / 1_000;
+    match (wait.park_ns, us) {
+        (0, _) => Wait::Spin,
+        (_, 0) => Wait::Park,
+        (_, us) => Wait::SpinThenPark(u16::try_from(us).unwrap_or(u16::MAX - 1)),
     }
 }
 
