@@ -19,6 +19,13 @@ pub(crate) enum Pause {
 /// peer that was put on the same CPU waits for the whole spin budget (measured: 113 µs instead of 6).
 const YIELD_EVERY: u32 = 16;
 
+/// A yield that takes longer has given the CPU to somebody who does not wait for us: on a crowded machine a
+/// worker that yields comes last each time, while one that sleeps is let in as soon as it is woken.
+const CROWDED_NS: Nanos = 300_000;
+/// For how long an adaptive worker then parks at once; doubles while the next try finds the same.
+const PARK_FIRST_NS: Nanos = 10_000_000;
+const PARK_FIRST_MAX_NS: Nanos = 1_000_000_000;
+
 /// One worker's waiting.
 pub(crate) struct Waiting {
     wait: Wait,
@@ -30,16 +37,33 @@ pub(crate) struct Waiting {
     gap_ns: Nanos,
     /// Gaps have been too long for spinning to pay: park at once.
     sleepy: bool,
+    /// When the last pause was a yield.
+    yielded_at: Option<Nanos>,
+    /// The machine is crowded: park at once until then.
+    crowded_until: Nanos,
+    /// How long the next such time will be.
+    crowded_ns: Nanos,
 }
 
 impl Waiting {
     pub(crate) fn new(wait: Wait, pinned: bool) -> Self {
-        Self { wait, pinned, idle_since: None, turns: 0, gap_ns: 0, sleepy: false }
+        Self {
+            wait,
+            pinned,
+            idle_since: None,
+            turns: 0,
+            gap_ns: 0,
+            sleepy: false,
+            yielded_at: None,
+            crowded_until: 0,
+            crowded_ns: PARK_FIRST_NS,
+        }
     }
 
     /// Work was found at `now`.
     #[inline]
     pub(crate) fn found(&mut self, now: Nanos) {
+        self.judge_yield(now);
         if let Some(since) = self.idle_since.take() {
             self.learn(now.saturating_sub(since));
         }
@@ -47,6 +71,15 @@ impl Waiting {
 
     /// Nothing was found at `now`: what comes next?
     pub(crate) fn next(&mut self, now: Nanos) -> Pause {
+        self.judge_yield(now);
+        let pause = self.choose(now);
+        if pause == Pause::Yield {
+            self.yielded_at = Some(now);
+        }
+        pause
+    }
+
+    fn choose(&mut self, now: Nanos) -> Pause {
         let since = match self.idle_since {
             Some(since) => since,
             None => {
@@ -56,7 +89,7 @@ impl Waiting {
         };
         let idle = now.saturating_sub(since);
         let may_park = self.wait.park_ns > 0;
-        if may_park && self.sleepy && self.wait.adaptive {
+        if may_park && self.wait.adaptive && (self.sleepy || now < self.crowded_until) {
             return Pause::Park;
         }
         if idle < self.wait.spin_ns || (!may_park && self.wait.yield_ns == 0) {
@@ -68,6 +101,18 @@ impl Waiting {
             return Pause::Yield;
         }
         Pause::Park
+    }
+
+    /// How long the last yield took says whether the machine has CPUs to spare.
+    #[inline]
+    fn judge_yield(&mut self, now: Nanos) {
+        let Some(at) = self.yielded_at.take() else { return };
+        if now.saturating_sub(at) > CROWDED_NS {
+            self.crowded_until = now.saturating_add(self.crowded_ns);
+            self.crowded_ns = (self.crowded_ns * 2).min(PARK_FIRST_MAX_NS);
+        } else if now > self.crowded_until.saturating_add(self.crowded_ns) {
+            self.crowded_ns = PARK_FIRST_NS;
+        }
     }
 
     /// The longest sleep.
@@ -120,6 +165,33 @@ mod tests {
         assert!((0..100).all(|i| waiting.next(i * 1_000_000) != Pause::Park));
         let mut pure = Waiting::new(Wait { park_ns: 0, yield_ns: 0, spin_ns: 0, adaptive: false }, true);
         assert!((0..100).all(|i| pure.next(i * 1_000_000) == Pause::Spin));
+    }
+
+    /// A yield that takes long makes an adaptive worker park at once, for longer each time it happens again, and only
+    /// for a time; a worker that is not adaptive keeps to its thresholds.
+    #[test]
+    fn parks_on_a_crowded_machine() {
+        const WAIT: Wait = Wait { spin_ns: 100_000, yield_ns: 200_000, park_ns: 1_000_000, adaptive: true };
+        for adaptive in [true, false] {
+            let mut waiting = Waiting::new(Wait { adaptive, ..WAIT }, false);
+            let mut now = 0;
+            for round in 0..4 {
+                assert_eq!(waiting.next(now), Pause::Spin, "round {round}");
+                assert_eq!(waiting.next(now + 150_000), Pause::Yield);
+                now += 500_000;
+                waiting.found(now);
+                now += (PARK_FIRST_NS << round) - 1;
+                assert_eq!(waiting.next(now), if adaptive { Pause::Park } else { Pause::Spin });
+                waiting.found(now);
+                now += 1;
+            }
+            // Short yields for a while: back to the first length.
+            now += 4 * PARK_FIRST_MAX_NS;
+            waiting.next(now);
+            waiting.next(now + 150_000);
+            waiting.found(now + 160_000);
+            assert_eq!(waiting.crowded_ns, PARK_FIRST_NS);
+        }
     }
 
     /// Long gaps teach an adaptive worker to park at once; short gaps teach it to spin again.
