@@ -17,7 +17,7 @@ use super::logs;
 /// Start a node: serve its segments until SIGTERM or SIGINT.
 ///
 /// Prints one line when it is ready, with the address it listens on. The first signal drains: nothing new is
-/// taken, everything in flight ends. The second one, or the end of `[drain] timeout`, stops it at once (exit 75).
+/// taken, what this node has submitted ends. The second one, or the end of `[drain] timeout`, stops it at once (exit 75).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   pipeline-node run node.toml
