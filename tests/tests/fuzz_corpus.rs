@@ -26,5 +26,5 @@ fn files() {
             count += 1;
         }
     }
-    assert!(count > 90, "{count} files");
+    assert!(count > 400, "{count} files");
 }
