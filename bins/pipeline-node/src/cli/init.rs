@@ -64,8 +64,7 @@ pub fn run(args: &Args) -> Outcome {
         )),
         _ => Failure::system(format!("{shown}: {e}")),
     })?;
-    println!("wrote {shown}; next: pipeline-node validate {shown}, then pipeline-node run {shown}");
-    Ok(())
+    print(&format!("wrote {shown}; next: pipeline-node validate {shown}, then pipeline-node run {shown}\n"))
 }
 
 impl Found {

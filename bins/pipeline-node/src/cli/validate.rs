@@ -8,7 +8,7 @@ use pipeline_graph::plan::readable_bytes;
 use pipeline_stages::ledger::Sizes;
 
 use super::exit::{Failure, Outcome};
-use super::file::{FileArgs, count};
+use super::file::{self, FileArgs, count};
 
 /// How findings are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,8 +54,7 @@ pub fn run(args: &Args) -> Outcome {
     }
     let failed = findings.errors() > 0 || (args.deny_warnings && findings.warnings() > 0);
     let Ok(loaded) = &loaded else { return Err(Failure::findings(count(findings))) };
-    print!("{}", Plan::new(&loaded.config.blueprint).text("slices"));
-    print!("{}", besides(&loaded.config));
+    file::print(&(Plan::new(&loaded.config.blueprint).text("slices") + &besides(&loaded.config)))?;
     if failed { Err(Failure::findings(count(findings))) } else { Ok(()) }
 }
 

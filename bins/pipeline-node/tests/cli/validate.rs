@@ -63,3 +63,18 @@ fn misspelt_commands() {
     assert_eq!(code, 2);
     assert!(stderr.contains("validate"), "{stderr}");
 }
+
+/// A reader that stops early (`validate | head`) is no fault: no panic, exit 0.
+#[test]
+fn a_reader_may_stop_early() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_pipeline-node"))
+        .args(["validate", path.to_str().unwrap()])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(0), ""));
+}

@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Outcome {
         (None, Some(own)) => own.address.clone(),
         (None, None) => return Err(Failure::usage("no target")),
     };
-    header(args, own.as_ref(), &address);
+    header(args, own.as_ref(), &address)?;
     // Its other half runs on this machine, so it says nothing about a target elsewhere.
     let ceiling = match (&own, args.no_ceiling) {
         (Some(_), false) => Ceiling::start(args, &loaded.config)?,
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Outcome {
     let mut verdicts = Vec::new();
     for (size, layout) in sizes.into_iter().zip(layouts) {
         let line = bench.size(size, layout)?;
-        show(args, &line).map_err(Failure::system)?;
+        show(args, &line)?;
         verdicts.extend(judge(args, &line));
     }
     match verdicts.into_iter().reduce(Failure::worse) {
@@ -91,31 +91,28 @@ fn layout(args: &Args, size: u64) -> Result<Layout, Failure> {
     Layout::new(size, args.iov, in_flight, args.memory).map_err(Failure::usage)
 }
 
-fn header(args: &Args, own: Option<&Target>, address: &str) {
+fn header(args: &Args, own: Option<&Target>, address: &str) -> Outcome {
     let mut lines = host::facts(args);
     lines.push(match own {
         Some(own) => format!("target: a process of our own (pid {}) on loopback, {address}", own.pid()),
         None => format!("target: {address}, segment {}", args.segment),
     });
-    for line in &lines {
+    let text: String = lines.iter().map(|line| format!("# {line}\n")).collect();
+    if args.json {
         // In JSON, stdout is objects only.
-        if args.json { eprintln!("# {line}") } else { println!("# {line}") }
+        eprint!("{text}");
+        return Ok(());
     }
-    if !args.json {
-        println!("{HEAD}");
-    }
+    file::print(&format!("{text}{HEAD}\n"))
 }
 
-fn show(args: &Args, line: &Line) -> std::io::Result<()> {
-    use std::io::Write as _;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        serde_json::to_writer(&mut out, line)?;
-        writeln!(out)?;
+fn show(args: &Args, line: &Line) -> Outcome {
+    let text = if args.json {
+        serde_json::to_string(line).map_err(Failure::system)?
     } else {
-        writeln!(out, "{}\n{}", line.row(), line.stage_table())?;
-    }
-    out.flush()
+        format!("{}\n{}", line.row(), line.stage_table())
+    };
+    file::print(&(text + "\n"))
 }
 
 fn judge(args: &Args, line: &Line) -> Vec<Failure> {

@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Outcome {
             "files": files, "bytes": bytes, "failed": failed, "untried": untried, "seconds": seconds,
             "gb_per_s": gb_per_s,
         });
-        println!("{line}");
+        file::print(&format!("{line}\n"))?;
     } else if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         let rate = human((bytes as f64 / seconds.max(1e-9)) as u64);
         eprintln!("{files} files, {} in {seconds:.2} s, {rate}/s", human(bytes));
