@@ -2,11 +2,7 @@
 //! completes at once. Deliberately no harness: `cargo bench -p pipeline-stages` prints one line a case, and fails
 //! when `SLICES_NS_MAX` is set and missed.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::unimplemented,
-    reason = "a measurement that cannot go on has nothing to clean up"
-)]
+#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on has nothing to clean up")]
 
 #[path = "../tests/rig/mod.rs"]
 mod rig;
