@@ -54,7 +54,7 @@ fn machine_paths(path: &str, text: &str, breaches: &mut Vec<Breach>) {
     let roots = [concat!("/wo", "rk/"), concat!("/tmp/", "wt"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
     for (i, line) in text.lines().enumerate() {
         for root in roots {
-            // The start of a path, not the middle of one (`stages/work/`).
+            // The start of a path, not the middle of one.
             let starts = line.match_indices(root).any(|(at, _)| {
                 !line[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '}'))
             });
