@@ -21,6 +21,7 @@ pub mod fault;
 pub mod inlet;
 mod instance;
 pub mod item;
+mod mark;
 mod node;
 pub mod outlet;
 mod placement;
@@ -42,6 +43,7 @@ pub use engine::{Engine, StartError, State};
 pub use fault::{Fault, Faults};
 pub use inlet::{Full, Inlet};
 pub use item::{BATCH, Batch, Item};
+pub use mark::on_engine_thread;
 pub use outlet::Outlet;
 pub use plan::Plan;
 pub use stage::{

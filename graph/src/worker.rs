@@ -11,6 +11,7 @@ use crate::engine::Shared;
 use crate::fault::Fault;
 use crate::instance::Beat;
 use crate::item::Item;
+use crate::mark::Inside;
 use crate::node::Node;
 use crate::stats::cell::WorkerCell;
 use crate::sync::{Arc, Ordering};
@@ -40,6 +41,7 @@ pub(crate) struct Worker<T: Item> {
 impl<T: Item> Worker<T> {
     /// Works until the engine stops; then fails what it still has in its hands.
     pub(crate) fn run(mut self) {
+        let _inside = Inside::enter();
         while !self.shared.stopping.load(Ordering::Acquire) {
             if self.turn() {
                 self.waiting.found(self.beat.now);

@@ -19,6 +19,20 @@ pub struct Batch {
     len: u32,
 }
 
+/// Why a wait came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WaitError {
+    /// The batch is not done yet.
+    #[error("not done within the timeout; wait again, or cancel the batch")]
+    Timeout,
+    /// Asked on a thread of an engine, which would wait for itself. Answered at once, whatever the timeout; a batch
+    /// that is done already is told all the same.
+    #[error(
+        "waiting here would deadlock: this thread runs the engine's stages; use `on_done` or `poll` instead"
+    )]
+    WouldDeadlock,
+}
+
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -46,11 +60,17 @@ impl Batch {
         self.world.ledger.batches.summary(self.index)
     }
 
-    /// Sleeps until it is done; `None` when `timeout` passed first. Costs no CPU while it waits (with
-    /// `via = ["status"]` alone nobody wakes it, and it looks 5 000 times a second).
-    pub fn wait(&self, timeout: Duration) -> Option<Summary> {
+    /// Sleeps until it is done. Costs no CPU while it waits (with `via = ["status"]` alone nobody wakes it, and it
+    /// looks 5 000 times a second).
+    ///
+    /// # Errors
+    /// [`WaitError`]; the batch goes on.
+    pub fn wait(&self, timeout: Duration) -> Result<Summary, WaitError> {
+        if pipeline_graph::on_engine_thread() {
+            return self.poll().ok_or(WaitError::WouldDeadlock);
+        }
         let ledger = &self.world.ledger;
-        ledger.batches.wait(self.index, timeout, ledger.is_told())
+        ledger.batches.wait(self.index, timeout, ledger.is_told()).ok_or(WaitError::Timeout)
     }
 
     /// Asks its slices to end; the batch is done when the last of them has, within a fraction of a second. A WRITE

@@ -47,6 +47,9 @@ pub enum SubmitError {
         /// What is wrong.
         what: &'static str,
     },
+    /// It was busy, and `submit_wait` was called on a thread of an engine, which would wait for itself.
+    #[error("waiting for room here would deadlock: this thread runs the engine's stages; use `submit`")]
+    WouldDeadlock,
     /// The engine drains or has stopped.
     #[error("the engine takes no more work: it drains or has stopped; start it again")]
     Stopped,
@@ -141,7 +144,8 @@ impl Client {
         Ok(Batch::new(self.world.clone(), batch, len))
     }
 
-    /// As [`Self::submit`], but waits up to `timeout` while it is busy. Not on a thread of the engine.
+    /// As [`Self::submit`], but waits up to `timeout` while it is busy. On a thread of an engine, where waiting would
+    /// be for ever, it answers [`SubmitError::WouldDeadlock`] instead.
     ///
     /// # Errors
     /// As [`Self::submit`].
@@ -155,6 +159,9 @@ impl Client {
         match self.submit(requests, options) {
             Err(SubmitError::Busy { .. }) => {}
             end => return end,
+        }
+        if pipeline_graph::on_engine_thread() {
+            return Err(SubmitError::WouldDeadlock);
         }
         let waiting = self.world.ledger.freed.wait();
         loop {

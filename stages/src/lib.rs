@@ -39,7 +39,7 @@ pub mod window;
 pub mod world;
 mod wr_post;
 
-pub use batch::{Batch, Status};
+pub use batch::{Batch, Status, WaitError};
 pub use client::{Client, Inlet, SubmitError};
 pub use key::Key;
 pub use ledger::Summary;

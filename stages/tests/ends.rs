@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pipeline_stages::mail::Event;
 use pipeline_stages::peer::PeerState;
-use pipeline_stages::{Batch, Options, Reason, Request, Status};
+use pipeline_stages::{Batch, Options, Reason, Request, Status, WaitError};
 use pipeline_transports::Access;
 use rig::{INLINE, QUEUES, Rig, file, target};
 
@@ -67,7 +67,7 @@ fn cancel() {
         let request = |len| Request::write(source, 0, rig.remote(peer, &there, 0), len);
         let keep = rig.client.submit(&[request(100)], within(LONG)).unwrap();
         let gone = rig.client.submit(&[request(64), request(4 * MIB)], within(LONG)).unwrap();
-        assert_eq!(gone.wait(Duration::from_millis(20)), None);
+        assert_eq!(gone.wait(Duration::from_millis(20)), Err(WaitError::Timeout));
         let start = Instant::now();
         gone.cancel();
         assert_eq!(gone.wait(LONG).unwrap().failed, 2);
@@ -93,7 +93,7 @@ fn peer_down() {
     let request = Request::write(source, 0, rig.remote(peer, &there, 0), MIB);
     let batch = rig.client.submit(&[request, request], within(LONG)).unwrap();
     assert_eq!(rig.events.recv_timeout(LONG), Ok(Event::Want { peer, transport: 0 }));
-    assert_eq!(batch.wait(Duration::from_millis(30)), None);
+    assert_eq!(batch.wait(Duration::from_millis(30)), Err(WaitError::Timeout));
     assert!(rig.events.is_empty());
     rig.world.peers.get(peer).unwrap().set_state(PeerState::Down);
     rig.world.peers.changed();
@@ -228,7 +228,7 @@ fn forced_stop() {
     let source = rig.memory(MIB, 9);
     let request = Request::write(source, 0, rig.remote(peer, &there, 0), MIB);
     let batch = rig.client.submit(&[request; 20], within(LONG)).unwrap();
-    assert_eq!(batch.wait(Duration::from_millis(10)), None);
+    assert_eq!(batch.wait(Duration::from_millis(10)), Err(WaitError::Timeout));
     rig.world.ledger.close();
     drop(rig.engine.take());
     rig.world.ledger.end_all(Reason::Stopped);

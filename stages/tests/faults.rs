@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pipeline_stages::mail::Event;
 use pipeline_stages::peer::{LinkRef, PeerId, PeerState};
-use pipeline_stages::{Batch, Options, Reason, Request, Status, Summary};
+use pipeline_stages::{Batch, Options, Reason, Request, Status, Summary, WaitError};
 use pipeline_transports::Access;
 use rig::{INLINE, QUEUES, Rig, Target, bytes, file, pattern, target};
 
@@ -33,7 +33,7 @@ fn keep_linked(rig: &Rig, peer: PeerId, there: &Target) {
 fn wait(rig: &Rig, peer: PeerId, there: &Target, batch: &Batch) -> Summary {
     let by = Instant::now() + LONG;
     loop {
-        if let Some(summary) = batch.wait(Duration::from_millis(2)) {
+        if let Ok(summary) = batch.wait(Duration::from_millis(2)) {
             return summary;
         }
         keep_linked(rig, peer, there);
@@ -151,7 +151,7 @@ fn cancel_while_posted() {
         let local = rig.memory(1 << 20, 5);
         let read = Request::read(local, 0, rig.remote(peer, &there, 0), 1 << 20);
         let batch = rig.client.submit(&[read; 3], Options::default()).unwrap();
-        assert_eq!(batch.wait(Duration::from_millis(30)), None);
+        assert_eq!(batch.wait(Duration::from_millis(30)), Err(WaitError::Timeout));
         let start = Instant::now();
         batch.cancel();
         assert_eq!(wait(&rig, peer, &there, &batch).failed, 3);

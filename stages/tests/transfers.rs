@@ -70,7 +70,7 @@ fn cut_at_the_seam() {
     let source = rig.memory(96 << 10, 3);
     let request = Request::write(source, 0, rig.remote(peer, &there, MIB - (32 << 10)), 96 << 10);
     let batch = rig.client.submit(&[request], Options::default()).unwrap();
-    assert_eq!(batch.wait(LONG), Some(Summary { requests: 1, failed: 0, bytes: 98_304 }));
+    assert_eq!(batch.wait(LONG), Ok(Summary { requests: 1, failed: 0, bytes: 98_304 }));
     let regions = &there.view.segments[0].regions;
     let all = pattern(96 << 10, 3);
     assert_eq!(bytes(&there.regions, regions[0].id, MIB - (32 << 10), 32 << 10), all[..32 << 10]);

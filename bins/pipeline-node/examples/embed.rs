@@ -26,7 +26,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let kv = peer.segment("kv")?;
     for request in [Request::write(&sent, 0, kv.at(512), len), Request::read(&received, 0, kv.at(512), len)] {
         let batch = client.submit(&[request], Options { deadline: Some(Duration::from_secs(5)) })?;
-        let summary = batch.wait(Duration::from_secs(10)).ok_or("a deadline has passed")?;
+        let summary = batch.wait(Duration::from_secs(10))?;
         assert!(summary.is_done(), "{:?}", batch.results().collect::<Vec<_>>());
     }
 

@@ -10,7 +10,7 @@
 //! let peer = engine.open("10.0.0.2:7001")?;
 //! let kv = peer.segment("kv")?;
 //! let batch = engine.submit(&[Request::write(&region, 0, kv.at(4096), 5)], Options::default())?;
-//! let summary = batch.wait(Duration::from_secs(30)).ok_or("not done in time")?;
+//! let summary = batch.wait(Duration::from_secs(30))?;
 //! assert!(summary.is_done());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -34,7 +34,9 @@ pub use source::Source;
 pub use pipeline_configs::{Config, Finding, Findings, Loaded};
 pub use pipeline_graph::{DrainReport, Snapshot};
 pub use pipeline_stages::ledger::Usage;
-pub use pipeline_stages::{Batch, Failure, Options, Reason, Remote, Request, Status, SubmitError, Summary};
+pub use pipeline_stages::{
+    Batch, Failure, Options, Reason, Remote, Request, Status, SubmitError, Summary, WaitError,
+};
 pub use pipeline_transports::Access;
 pub use pipeline_transports::control::{FileAnswer, FileEntry, FileKind, FileRequest};
 pub use pipeline_transports::memory::{Memory, Region};

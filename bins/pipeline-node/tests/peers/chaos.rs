@@ -61,7 +61,7 @@ fn client(engine: &Engine, address: &str, lane: u64, seed: u64, stop: &AtomicBoo
                 }
                 1 => {
                     if let Ok(batch) = engine.submit(&[read, write, read], options) {
-                        batch.wait(Duration::from_micros(dice.roll(2000)));
+                        let _ = batch.wait(Duration::from_micros(dice.roll(2000)));
                         batch.cancel();
                         batch.wait(LATEST).expect("a cancelled batch ends");
                     }

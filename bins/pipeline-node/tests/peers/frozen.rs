@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use pipeline_node::{Options, Reason, Region, Request};
+use pipeline_node::{Options, Reason, Region, Request, WaitError};
 use rustix::process::Signal;
 
 use crate::node::Node;
@@ -27,7 +27,11 @@ fn pending_while_frozen_and_done_after() {
     done(&client, &[Request::write(&to, 0, kv.at(0), 4096)]);
     node.freeze();
     let batch = client.submit(&[Request::write(&from, 0, kv.at(0), 4096)], within(PATIENCE)).unwrap();
-    assert_eq!(batch.wait(Duration::from_secs(2)), None, "done, and nobody has applied it");
+    assert_eq!(
+        batch.wait(Duration::from_secs(2)),
+        Err(WaitError::Timeout),
+        "done, and nobody has applied it"
+    );
     node.signal(Signal::CONT);
     assert!(batch.wait(PATIENCE).expect("it goes on").is_done());
     done(&client, &[Request::read(&to, 0, kv.at(0), 4096)]);
@@ -139,7 +143,7 @@ fn cancel_does_not_wait_for_a_frozen_peer() {
     let write = client.submit(&[Request::write(&region, 0, kv.at(0), 8 * MIB)], within(PATIENCE)).unwrap();
     let read =
         client.submit(&[Request::read(&region, 8 * MIB, kv.at(0), 8 * MIB)], within(PATIENCE)).unwrap();
-    assert_eq!(write.wait(Duration::from_millis(100)), None);
+    assert_eq!(write.wait(Duration::from_millis(100)), Err(WaitError::Timeout));
     let begin = Instant::now();
     write.cancel();
     read.cancel();
@@ -201,7 +205,7 @@ fn cancels_are_never_overlooked() {
         }
         let begin = Instant::now();
         for (i, batch) in batches.iter().enumerate() {
-            batch.wait(Duration::from_secs(20)).unwrap_or_else(|| panic!("cancel {i} was overlooked"));
+            batch.wait(Duration::from_secs(20)).unwrap_or_else(|_| panic!("cancel {i} was overlooked"));
         }
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         node.signal(Signal::CONT);

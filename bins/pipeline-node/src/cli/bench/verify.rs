@@ -95,7 +95,7 @@ fn flush(load: &Load<'_>, requests: &mut Vec<Request>) -> Result<(), String> {
     let batch = load.engine.submit_wait(requests, Options::default(), PATIENCE).map_err(|e| e.to_string())?;
     requests.clear();
     // Its deadline ends it, so this ends.
-    while batch.wait(Duration::from_secs(60)).is_none() {}
+    while batch.wait(Duration::from_secs(60)).is_err() {}
     first_failure(&batch).map_or(Ok(()), Err)
 }
 

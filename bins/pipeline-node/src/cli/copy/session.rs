@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
         let batch = self.engine.submit_wait(&[request], Options::default(), SUBMIT_TIMEOUT);
         let batch = batch.map_err(|e| e.to_string())?;
         // Its deadline ends it, so this ends.
-        while batch.wait(Duration::from_secs(60)).is_none() {}
+        while batch.wait(Duration::from_secs(60)).is_err() {}
         match batch.results().next() {
             Some(Status::Failed(failure)) => {
                 if matches!(failure.reason, Reason::PeerGone | Reason::StalePeer) {
