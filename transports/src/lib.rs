@@ -9,6 +9,8 @@ pub mod clock;
 pub mod conformance;
 pub mod control;
 pub mod error;
+#[cfg(feature = "faults")]
+pub mod faults;
 mod inproc;
 pub mod link;
 pub mod loopback;

@@ -19,7 +19,7 @@ use pipeline_stages::world::TransportEntry;
 use pipeline_stages::{Client, Inlet, Key, SubmitError, World};
 use pipeline_transports::control::SharedKey;
 use pipeline_transports::memory::Memory;
-use pipeline_transports::{Access, Regions};
+use pipeline_transports::{Access, Regions, Transport};
 
 use crate::error::Error;
 use crate::memory::Book;
@@ -41,14 +41,17 @@ pub(crate) struct Parts {
     pub(crate) book: Book,
 }
 
+/// What is put around each declared transport, by its name: nothing in a node, faults in a test.
+pub(crate) type Wrap<'a> = &'a dyn Fn(&str, Arc<dyn Transport>) -> Arc<dyn Transport>;
+
 /// Starts everything, or nothing.
-pub(crate) fn start(config: Config) -> Result<Parts, Error> {
+pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
     if let [first, ..] = config.later.as_slice() {
         return Err(Error::Start(first.clone()));
     }
     let config = Arc::new(config);
     let (events, hear) = bounded(EVENTS);
-    let world = Arc::new(world(&config, events)?);
+    let world = Arc::new(world(&config, events, wrap)?);
     let book = Book::default();
     for segment in &config.segments {
         open_segment(&world, &book, segment)?;
@@ -66,7 +69,7 @@ pub(crate) fn start(config: Config) -> Result<Parts, Error> {
 }
 
 /// The tables and transports of a node, sized by `[limits]`.
-fn world(config: &Config, events: Sender<Event>) -> Result<World, Error> {
+fn world(config: &Config, events: Sender<Event>, wrap: Wrap<'_>) -> Result<World, Error> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|e| Error::Start(format!("no random numbers: {e}")))?;
     // 0 stands for "never opened" in tables of peers.
@@ -77,7 +80,7 @@ fn world(config: &Config, events: Sender<Event>) -> Result<World, Error> {
         transports.push(TransportEntry {
             name: declared.name.clone(),
             kind: declared.kind.clone(),
-            transport: catalog::transport(declared, incarnation, &regions)?,
+            transport: wrap(&declared.name, catalog::transport(declared, incarnation, &regions)?),
         });
     }
     Ok(World {
@@ -130,7 +133,8 @@ fn open_segment(world: &Arc<World>, book: &Book, segment: &SegmentConfig) -> Res
         SegmentKind::Dir { .. } => Access::ReadWrite,
     };
     world.segments.create(&segment.name, kind)?;
-    let region = book.register(world, Memory::allocate(bytes)?, access)?;
+    let unregistered = |e: Error| Error::Start(format!("segment `{}`: {e}", segment.name));
+    let region = book.register(world, Memory::allocate(bytes)?, access).map_err(unregistered)?;
     book.publish(world, &segment.name, region.id())?;
     if let SegmentKind::Dir { path, .. } = &segment.kind {
         let opened = Root::open(&segment.name, path, region.id(), bytes, self::access(&segment.access));

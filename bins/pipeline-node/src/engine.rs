@@ -76,7 +76,11 @@ impl Engine {
     /// # Errors
     /// As [`Self::from_file`].
     pub fn start(config: Config) -> Result<Self, Error> {
-        let Parts { world, config, client, graph, control, book } = assemble::start(config)?;
+        Self::start_wrapped(config, &|_, transport| transport)
+    }
+
+    pub(crate) fn start_wrapped(config: Config, wrap: assemble::Wrap<'_>) -> Result<Self, Error> {
+        let Parts { world, config, client, graph, control, book } = assemble::start(config, wrap)?;
         Ok(Self { inner: Arc::new(Inner { world, control, config, client, graph, book }) })
     }
 

@@ -22,6 +22,8 @@
 mod assemble;
 mod engine;
 mod error;
+#[cfg(feature = "faults")]
+pub mod faults;
 mod memory;
 mod peer;
 mod source;

@@ -10,7 +10,7 @@ use pipeline_configs::{Facts, StageKind, Values};
 use pipeline_graph::{
     Arming, BATCH, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
 };
-use pipeline_transports::{Cancelled, Completion, Completions, LinkId, Reap, Transport, WrId};
+use pipeline_transports::{Cancelled, Completion, Completions, LinkId, Op, Reap, Transport, WrId};
 
 use crate::arming::ToGraph;
 use crate::holding::Holding;
@@ -180,8 +180,10 @@ impl CqReap {
         }
         let id = WrId(key.raw());
         let lane = self.links.find(slot.link()).and_then(|i| self.links.get(i));
-        let half = lane.as_ref().and_then(|lane| self.drives[lane.drive].half.as_mut());
-        let (Some(lane), Some(half)) = (lane, half) else {
+        let drive = lane.as_ref().map(|lane| &mut self.drives[lane.drive]);
+        let delivered = |drive: &Drive| drive.completions.done().is_empty();
+        let half = drive.and_then(|drive| Some((delivered(drive), drive.half.as_mut()?)));
+        let (Some(lane), Some((delivered, half))) = (lane, half) else {
             // Its link was reported closed, and it never completed: a bug of the transport. It still ends.
             tracing::error!(link = slot.link().0, "a link was closed before its work requests had completed");
             return self.end_posted(key, position, Code::new(Reason::Undetermined, self.stage));
@@ -205,8 +207,22 @@ impl CqReap {
                 let code = ledger.verdict(slot, now, self.stage).unwrap_or(late);
                 self.end_posted(key, position, code);
             }
-            // Its completion is on its way; if it should be lost, it is asked for again.
-            Cancelled::NotHere => self.holding.hold_until(ledger, position, now + AGAIN_NS),
+            // Its completion is on its way, or waits here for room.
+            Cancelled::NotHere if !slot.note_missing() || !delivered => {
+                self.holding.hold_until(ledger, position, now + AGAIN_NS);
+            }
+            // All that came since the last look has been delivered, and it was not among that: it is lost. The transport
+            // has let go of the buffer; whether a WRITE was applied nobody can tell.
+            Cancelled::NotHere => {
+                tracing::error!(link = slot.link().0, "a transport has lost a completion");
+                lane.life.outstanding.fetch_sub(1, Relaxed);
+                let late = Code::new(Reason::Deadline, self.stage);
+                let code = match slot.op() {
+                    Op::Read => ledger.verdict(slot, now, self.stage).unwrap_or(late),
+                    Op::Write => Code::new(Reason::Undetermined, self.stage),
+                };
+                self.end_posted(key, position, code);
+            }
         }
     }
 

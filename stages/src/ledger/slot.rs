@@ -62,7 +62,7 @@ pub struct Slot {
     deadline: AtomicU64,
     link: AtomicU64,
     post_worker: AtomicU32,
-    /// Op (bit 0), charged (1), strike (2), respite (3), attempts (8..16), transport + 1 (16..32).
+    /// Op (bit 0), charged (1), strike (2), respite (3), missing (4), attempts (8..16), transport + 1 (16..32).
     flags: AtomicU32,
 }
 
@@ -70,6 +70,7 @@ const WRITE: u32 = 1;
 const CHARGED: u32 = 1 << 1;
 const STRIKE: u32 = 1 << 2;
 const RESPITE: u32 = 1 << 3;
+const MISSING: u32 = 1 << 4;
 const ATTEMPT: u32 = 1 << 8;
 const ATTEMPTS: u32 = 0xff << 8;
 const TRANSPORT_SHIFT: u32 = 16;
@@ -299,6 +300,13 @@ impl Slot {
         self.flags.load(Relaxed) & RESPITE != 0
     }
 
+    /// Notes that its transport knows it no more though it has not completed: whether that was noted before.
+    pub(crate) fn note_missing(&self) -> bool {
+        let flags = self.flags.load(Relaxed);
+        self.flags.store(flags | MISSING, Relaxed);
+        flags & MISSING != 0
+    }
+
     /// As the transport wants it.
     #[inline]
     pub(crate) fn work(&self, key: Key) -> WorkRequest {
@@ -344,6 +352,7 @@ mod tests {
         slot.set_charged();
         slot.set_strike();
         assert!(!slot.had_respite() && slot.grant_respite() && slot.had_respite() && !slot.grant_respite());
+        assert!(!slot.note_missing() && slot.note_missing());
         assert_eq!((slot.count_strike(), slot.count_strike()), (1, 1));
         for _ in 0..1_000 {
             slot.set_strike();
@@ -352,7 +361,7 @@ mod tests {
         assert_eq!(slot.count_strike(), 255);
         assert_eq!((slot.transport(), slot.is_charged(), slot.op()), (Some(65_533), true, Op::Write));
         slot.bear(&Birth { op: Op::Read, transport: Some(0), ..birth });
-        assert!(!slot.had_respite());
+        assert!(!slot.had_respite() && !slot.note_missing());
         assert_eq!((slot.transport(), slot.is_charged(), slot.op()), (Some(0), false, Op::Read));
     }
 

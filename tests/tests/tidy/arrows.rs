@@ -1,5 +1,5 @@
 //! Who may import whom: `configs → graph`, `stages → graph, configs, transports`, the binary and the tests →
-//! all. Held in `Cargo.toml` and in the code, so that neither can drift.
+//! all. Held in `Cargo.toml` and in the code, so that neither can drift. Also here: what only tests may switch on.
 
 use crate::{Breach, Tree};
 
@@ -14,7 +14,13 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 const CRATES: &[&str] = &["graph", "configs", "transports", "stages", "node"];
 
+/// Features that assert or break things on purpose: no released binary may contain them.
+const FOR_TESTS: &[&str] = &["faults", "conformance"];
+
 pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
+    for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with("Cargo.toml")) {
+        features(path, text, breaches);
+    }
     for (folder, allowed) in ARROWS {
         let manifest = format!("{folder}/Cargo.toml");
         let text = tree.text(&manifest).unwrap_or_default();
@@ -30,6 +36,24 @@ pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
                 allowed,
                 breaches,
             );
+        }
+    }
+}
+
+/// Under `[features]` such a feature may only forward itself, and only dev-dependencies may switch it on.
+fn features(path: &str, text: &str, breaches: &mut Vec<Breach>) {
+    let mut table = "";
+    for (i, line) in text.lines().map(str::trim).enumerate() {
+        if line.starts_with('[') {
+            table = line;
+        }
+        for feature in FOR_TESTS {
+            let forwards = table == "[features]" && line.starts_with(&format!("{feature} ="));
+            let named = line.contains(&format!("\"{feature}\"")) || line.contains(&format!("/{feature}\""));
+            if named && !line.starts_with('#') && !forwards && !table.contains("dev-dependencies") {
+                let what = format!("`{feature}` is for tests: only dev-dependencies may switch it on");
+                breaches.push(Breach { path: path.into(), line: i + 1, rule: "test-feature", what });
+            }
         }
     }
 }
@@ -67,6 +91,23 @@ fn mentions(line: &str, name: &str) -> bool {
 
 mod tests {
     use super::*;
+
+    /// A feature for tests that a default, another feature or a plain dependency switches on is found; one that is
+    /// forwarded under its own name, or switched on by a dev-dependency, is not.
+    #[test]
+    fn features_for_tests_stay_there() {
+        let lines = |text: &str| {
+            let mut breaches = Vec::new();
+            features("x", text, &mut breaches);
+            breaches.into_iter().map(|b| b.line).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lines("[features]\nfaults = [\"a/faults\"]\n[dev-dependencies]\na = [\"faults\"]"),
+            [0; 0]
+        );
+        assert_eq!(lines("[features]\ndefault = [\"faults\"]\nall = [\"a/faults\"]"), [2, 3]);
+        assert_eq!(lines("[dependencies]\na = { features = [\"faults\"] }"), [2]);
+    }
 
     /// An import against the arrows is found in code and in a manifest; an allowed one and a longer name are not.
     #[test]

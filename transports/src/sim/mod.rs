@@ -8,7 +8,7 @@
 
 mod events;
 mod open;
-mod random;
+pub(crate) mod random;
 mod reap;
 mod settings;
 

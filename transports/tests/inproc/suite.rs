@@ -57,6 +57,28 @@ mod loopback {
     pipeline_transports::conformance!(Plain);
 }
 
+/// Faults that only delay break no word of the contract: whatever is held up still completes once, in time before its
+/// link is reported closed, and can be taken back.
+mod delayed {
+    use std::time::Duration;
+
+    use pipeline_transports::faults::{Effect, Faulty, Plan, Rule, Site, When};
+
+    use super::*;
+
+    in_process!(Delayed, Faulty, |incarnation, regions| {
+        let plan = Plan::seeded(5);
+        let us = Duration::from_micros;
+        plan.add(Rule::new(Site::Slice, When::Chance(300_000), Effect::Delay(us(40))));
+        plan.add(Rule::new(Site::Completion, When::Chance(300_000), Effect::Delay(us(30))));
+        let settings = LoopbackSettings { queue: 64, ..LoopbackSettings::default() };
+        let inner = Loopback::new(settings, incarnation, regions).unwrap();
+        Faulty::new("near", Arc::new(inner), plan)
+    });
+
+    pipeline_transports::conformance!(Delayed);
+}
+
 mod sim {
     use super::*;
 

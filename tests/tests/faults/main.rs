@@ -1,0 +1,19 @@
+//! Whole nodes with faults on demand: what one lost, late, doubled or failed thing costs, and what it does not.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+mod completions;
+mod connecting;
+mod registering;
+#[allow(dead_code, reason = "another test program uses the rest of it")]
+#[path = "../engine/rig.rs"]
+mod rig;
+
+use pipeline_node::faults::{self, Plan};
+use pipeline_node::{Engine, Source};
+
+/// An engine of the preset `tcp` with overrides, with a plan.
+#[track_caller]
+fn faulty(plan: &Plan, set: &[&str]) -> Engine {
+    let source = Source::text("test", "version = 1\nuse = \"tcp\"\n").set(set.iter().copied());
+    faults::start(&source, plan).unwrap_or_else(|e| panic!("{e}"))
+}

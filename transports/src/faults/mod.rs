@@ -1,0 +1,132 @@
+//! Faults on demand, for tests only: a transport around a transport that delays, drops, duplicates or fails work
+//! requests, completions, registrations and connections, by a plan that the test changes while the node runs.
+//!
+//! Compiled with the feature `faults` alone, which nothing switches on but dev-dependencies: no released binary
+//! contains it. Deliberately outside the transports: what is struck is what stages and control see of them, so a
+//! real wire lies underneath, and a rule means the same over each of them.
+
+mod desk;
+mod plan;
+mod post;
+mod reap;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+pub use plan::{Effect, Plan, Rule, RuleId, Site, When};
+
+use crate::caps::Caps;
+use crate::clock::{self, Nanos};
+use crate::control::Control;
+use crate::error::Error;
+use crate::link::{Halves, Link, LinkId, Wakes};
+use crate::memory::{Access, Memory};
+use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Transport};
+
+use desk::Desk;
+
+/// See the module's head.
+pub struct Faulty {
+    inner: Arc<dyn Transport>,
+    plan: Plan,
+    /// Its name in the file.
+    name: String,
+    peers: Arc<Mutex<HashMap<LinkId, String>>>,
+}
+
+impl Faulty {
+    /// Around the transport `name`.
+    pub fn new(name: &str, inner: Arc<dyn Transport>, plan: Plan) -> Self {
+        Self { inner, plan, name: name.to_owned(), peers: Arc::default() }
+    }
+
+    /// Lets a connection wait, hang until `by`, or fail.
+    async fn connect(&self, site: Site, what: &'static str, peer: &str, by: Nanos) -> Result<(), Error> {
+        let fate = self.plan.judge(site, &self.name, peer);
+        let late = || Error::Deadline { what, peer: peer.to_owned() };
+        if fate.lost {
+            tokio::time::sleep(clock::until(by)).await;
+            return Err(late());
+        }
+        if let Some(delay) = fate.delay {
+            tokio::time::sleep(delay.min(clock::until(by))).await;
+            if clock::until(by) == Duration::ZERO {
+                return Err(late());
+            }
+        }
+        if fate.fails {
+            let reason = "a rule of the test".to_owned();
+            return Err(Error::Unreachable { peer: peer.to_owned(), reason });
+        }
+        Ok(())
+    }
+}
+
+impl Transport for Faulty {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn nics(&self) -> &[String] {
+        self.inner.nics()
+    }
+
+    fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error> {
+        let fate = self.plan.judge(Site::Registration, &self.name, "");
+        if let Some(delay) = fate.delay {
+            std::thread::sleep(delay);
+        }
+        if fate.fails {
+            let what = format!("registering {} bytes with transport `{}`", memory.len(), self.name);
+            let source = std::io::Error::other("a rule of the test");
+            return Err(Error::Io { what, source });
+        }
+        self.inner.register(memory, access)
+    }
+
+    fn offer(&self) -> Offer {
+        self.inner.offer()
+    }
+
+    fn lanes(&self) -> u16 {
+        self.inner.lanes()
+    }
+
+    fn dial<'a>(
+        &'a self,
+        path: &'a Path,
+        peer: &'a Offer,
+        via: &'a mut dyn Control,
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        Box::pin(async move {
+            self.connect(Site::Dial, "dialling", &path.peer, by).await?;
+            let link = self.inner.dial(path, peer, via, by).await?;
+            let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            peers.insert(link.id, path.peer.clone());
+            drop(peers);
+            Ok(link)
+        })
+    }
+
+    fn accept<'a>(
+        &'a self,
+        from: Incoming,
+        via: &'a mut dyn Control,
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        Box::pin(async move {
+            self.connect(Site::Accept, "taking a lane", &from.peer, by).await?;
+            self.inner.accept(from, via, by).await
+        })
+    }
+
+    fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
+        let halves = self.inner.attach(nic, pair, wake.clone())?;
+        let desk = Arc::new(Desk::new(self.plan.clone(), &self.name, self.peers.clone()));
+        let post = post::PostHalf { inner: halves.post, desk: desk.clone(), reaper: wake.reap };
+        let reap = reap::ReapHalf { inner: halves.reap, desk };
+        Ok(Halves { post: Box::new(post), reap: Box::new(reap), serve: halves.serve })
+    }
+}
