@@ -2,7 +2,7 @@
 //! control what it saw. Deliberately bounded on both ways, and never blocking for the data path.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use pipeline_graph::Waker;
@@ -42,6 +42,8 @@ pub enum Mail {
 pub enum Event {
     /// A link we dialled is dead and all of its work requests have ended.
     LinkClosed(LinkId),
+    /// A lane that a peer dialled is gone: nothing of it touches memory any more.
+    LaneClosed(LinkId),
     /// Slices wait for a link to this peer over this transport.
     Want {
         /// The peer.
@@ -62,6 +64,9 @@ struct Letterbox {
 #[derive(Default)]
 pub struct PostOffice {
     boxes: RwLock<HashMap<SeatId, Letterbox>>,
+    /// What stages that panicked could not tell control in the usual way, because its channel was full: at most an
+    /// event a link.
+    left: Mutex<Vec<Event>>,
 }
 
 impl PostOffice {
@@ -91,6 +96,25 @@ impl PostOffice {
         })?;
         waker.wake();
         Ok(())
+    }
+
+    /// Closes the box of a stage that goes: nobody posts there any more, so that it may empty it for the last time.
+    pub fn close(&self, seat: SeatId) {
+        let mut boxes = self.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(letterbox) = boxes.get_mut(&seat) {
+            // Its place stays: a seat keeps its number.
+            letterbox.sender = bounded(0).0;
+        }
+    }
+
+    /// A stage that panics leaves an event behind which the channel had no room for.
+    pub(crate) fn leave(&self, event: Event) {
+        self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(event);
+    }
+
+    /// What was left behind.
+    pub(crate) fn take_left(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     /// How many pairs serve `half` on a NIC of a transport: what control spreads links over.

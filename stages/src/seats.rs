@@ -94,6 +94,13 @@ pub(crate) struct Joined {
     pub(crate) mail: Receiver<Mail>,
 }
 
+impl Joined {
+    /// The letterbox of the seat.
+    pub(crate) fn id(&self, half: Half) -> SeatId {
+        (half, self.place.0, self.place.1, self.place.2)
+    }
+}
+
 impl Seats {
     fn pairs(&self) -> MutexGuard<'_, HashMap<Place, Pair>> {
         self.pairs.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,16 +1,18 @@
 //! `serve`: the target side of two-sided transports: answers peers, a budget at a time.
-//! Deliberately brings nothing into the graph: what it serves are the peers' slices, not ours.
+//! Deliberately brings nothing into the graph: what it serves are the peers' slices, not ours. Every lane it was handed
+//! it reports once as closed, when nothing of it touches memory any more: that is what a fence waits for.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pipeline_configs::schema::Change;
 use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{Arming, Batch, Context, Contract, Flow, Nanos, Outlet, Polled, Seat, Shape, Stage};
-use pipeline_transports::{Serve as Half, Transport};
+use pipeline_transports::{LinkId, Serve as Half, Transport};
 
 use crate::arming::ToGraph;
 use crate::key::Key;
-use crate::mail::{self, Mail};
+use crate::mail::{self, Event, Mail};
 use crate::seats::{self, Joined};
 use crate::spec::Making;
 use crate::world::World;
@@ -50,10 +52,10 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     let join = |place| {
         let seat = world.seats.join(&world.mail, mail::Half::Serve, place, seat, making.box_size)?;
         let transport = world.transports[usize::from(seat.place.0)].transport.clone();
-        Ok(Drive { transport, half: None, joined: false, seat })
+        Ok(Drive { transport, half: None, joined: false, seat, lanes: HashSet::new() })
     };
     let drives = places.map(join).collect::<Result<_, String>>()?;
-    Ok(Box::new(Serve { world, budget, drives }))
+    Ok(Box::new(Serve { world, budget, drives, closed: Vec::new() }))
 }
 
 struct Drive {
@@ -61,10 +63,12 @@ struct Drive {
     half: Option<Box<dyn Half>>,
     joined: bool,
     seat: Joined,
+    /// Lanes that were handed over and not reported closed; as many as control lets peers have.
+    lanes: HashSet<LinkId>,
 }
 
 impl Drive {
-    fn step(&mut self, world: &World, now: Nanos, budget: usize) -> bool {
+    fn step(&mut self, world: &World, now: Nanos, budget: usize, closed: &mut Vec<LinkId>) -> bool {
         if !self.joined {
             self.joined = true;
             self.half = world.seats.serve(self.seat.place, &*self.transport);
@@ -72,14 +76,25 @@ impl Drive {
         let mut any = false;
         while let Ok(mail) = self.seat.mail.try_recv() {
             any = true;
-            let Some(half) = &mut self.half else { continue };
-            match mail {
-                Mail::Adopt { end, .. } => half.adopt(end),
-                Mail::Abort(link) => half.fence(link),
+            match (mail, &mut self.half) {
+                (Mail::Adopt { end, .. }, Some(half)) => {
+                    self.lanes.insert(end.id);
+                    half.adopt(end);
+                }
+                // Without a half the end is dropped here, and that is the end of it.
+                (Mail::Adopt { end, .. }, None) => closed.push(end.id),
+                (Mail::Abort(link), Some(half)) => half.fence(link),
+                (Mail::Abort(_), None) => {}
             }
         }
         let Some(half) = &mut self.half else { return any };
         let served = half.step(now, budget);
+        while let Some(link) = half.closed() {
+            any = true;
+            if self.lanes.remove(&link) {
+                closed.push(link);
+            }
+        }
         any || served.answered > 0 || served.more
     }
 }
@@ -88,6 +103,19 @@ struct Serve {
     world: Arc<World>,
     budget: usize,
     drives: Vec<Drive>,
+    /// Closed lanes that control was not told of, because its channel was full.
+    closed: Vec<LinkId>,
+}
+
+impl Serve {
+    fn report(&mut self) {
+        while let Some(link) = self.closed.last() {
+            if !self.world.tell(Event::LaneClosed(*link)) {
+                break;
+            }
+            self.closed.pop();
+        }
+    }
 }
 
 impl Stage<Key> for Serve {
@@ -99,8 +127,9 @@ impl Stage<Key> for Serve {
     fn poll(&mut self, _: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         let mut any = false;
         for drive in &mut self.drives {
-            any |= drive.step(&self.world, cx.now, self.budget);
+            any |= drive.step(&self.world, cx.now, self.budget, &mut self.closed);
         }
+        self.report();
         if any { Polled::Busy } else { Polled::Idle }
     }
 
@@ -113,5 +142,28 @@ impl Stage<Key> for Serve {
                 on.busy();
             }
         }
+        if !self.closed.is_empty() {
+            on.busy();
+        }
+    }
+}
+
+/// A panicking `serve` takes its lanes along, those that are in the mail included.
+impl Drop for Serve {
+    fn drop(&mut self) {
+        if self.world.ledger.is_closing() {
+            return;
+        }
+        for drive in &mut self.drives {
+            self.world.mail.close(drive.seat.id(mail::Half::Serve));
+            drive.half = None;
+            self.closed.extend(drive.lanes.drain());
+            for letter in drive.seat.mail.try_iter() {
+                if let Mail::Adopt { end, .. } = letter {
+                    self.closed.push(end.id);
+                }
+            }
+        }
+        self.closed.drain(..).for_each(|link| self.world.leave(Event::LaneClosed(link)));
     }
 }

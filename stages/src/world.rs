@@ -66,4 +66,15 @@ impl World {
         }
         told
     }
+
+    /// As [`Self::tell`], for a stage that goes and cannot come again: what the channel has no room for is left where
+    /// control finds it.
+    pub(crate) fn leave(&self, event: Event) {
+        if !self.tell(event.clone()) {
+            self.mail.leave(event);
+            if let Some(control) = self.control.get() {
+                control.wake();
+            }
+        }
+    }
 }

@@ -165,8 +165,11 @@ pub trait Serve: Send {
     fn adopt(&mut self, end: LinkEnd);
     /// Answers peers, about `budget` work requests. Never blocks.
     fn step(&mut self, now: Nanos, budget: usize) -> Served;
-    /// Drops a link so that nothing of it touches memory any more.
+    /// Drops a link so that nothing of it touches memory any more, also in the middle of a frame.
     fn fence(&mut self, link: LinkId);
+    /// A link of which nothing touches memory any more: its peer closed it, it broke the protocol, it was fenced, or
+    /// it could not be taken over. Each adopted link is named once; ask until `None`.
+    fn closed(&mut self) -> Option<LinkId>;
     /// Names what a sleep must wait for.
     fn arm(&mut self, on: &mut dyn Arming);
 }

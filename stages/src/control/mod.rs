@@ -85,6 +85,7 @@ impl Control {
             dialled: Mutex::default(),
             accepted: Mutex::default(),
             links: Mutex::default(),
+            lanes: Mutex::default(),
             stop: watch::Sender::new(false),
             running: watch::Sender::new(0),
             refusals: throttle::Throttle::default(),
@@ -269,9 +270,11 @@ fn thread_main(
 async fn hear_events(shared: Arc<Shared>, events: Receiver<Event>, bell: Arc<Notify>) {
     loop {
         // The channel is bounded, but may be filled as fast as it is emptied: others get their turn.
-        for event in events.try_iter().take(events.len().max(1)) {
+        let left = shared.world.mail.take_left();
+        for event in events.try_iter().take(events.len().max(1)).chain(left) {
             match event {
                 Event::LinkClosed(link) => links::closed(&shared, link),
+                Event::LaneClosed(link) => accepted::closed(&shared, link),
                 Event::Want { peer, .. } => {
                     if let Some(dialled) = lock(&shared.dialled).get(&peer) {
                         dialled.want();

@@ -32,6 +32,8 @@ pub(super) struct Shared {
     pub(super) accepted: Mutex<HashMap<SessionId, Arc<Accepted>>>,
     /// Who dialled a link, and the seat that reaps it; at most `settings.links`.
     pub(super) links: Mutex<HashMap<LinkId, (Arc<Dialled>, SeatId)>>,
+    /// Lanes that peers dialled, by our names: the session of each, and the peer's name of it.
+    pub(super) lanes: Mutex<HashMap<LinkId, (Arc<Accepted>, LinkId)>>,
     /// Set when the node stops.
     pub(super) stop: watch::Sender<bool>,
     /// Sessions that have not ended.

@@ -399,9 +399,16 @@ impl Drop for CqReap {
             lane.life.dead.store(true, Relaxed);
             self.closed.push(lane.id);
         }
-        self.report();
         for drive in &self.drives {
+            self.world.mail.close(drive.seat.id(Half::Reap));
+            for letter in drive.seat.mail.try_iter() {
+                if let Mail::Adopt { end, life } = letter {
+                    life.dead.store(true, Relaxed);
+                    self.closed.push(end.id);
+                }
+            }
             drive.seat.shared.ring(Half::Post);
         }
+        self.closed.drain(..).for_each(|link| self.world.leave(Event::LinkClosed(link)));
     }
 }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use pipeline_stages::control::{Error, Settings};
 use pipeline_stages::peer::PeerState;
-use pipeline_transports::Offer;
 use pipeline_transports::control::codec::{MESSAGE_MAX, encode};
 use pipeline_transports::control::hello::Step;
 use pipeline_transports::control::{
@@ -15,6 +14,7 @@ use pipeline_transports::control::{
     handshake,
 };
 use pipeline_transports::transport::SessionId;
+use pipeline_transports::{LinkId, Offer};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::{Builder, Runtime};
 
@@ -48,7 +48,7 @@ fn strangers_are_turned_away() {
     let to = node.control.local_address();
     let start = Instant::now();
     assert_eq!(send(to, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"), b"");
-    let lane = Preamble::lane(SessionId([7; 16]), "wire", vec![0; 24]).encode().unwrap();
+    let lane = Preamble::lane(SessionId([7; 16]), LinkId(1), "wire", vec![0; 24]).encode().unwrap();
     assert_eq!(send(to, &lane), b"");
     let mut huge = lane.clone();
     huge[26..28].copy_from_slice(&u16::MAX.to_le_bytes());

@@ -192,6 +192,10 @@ fn step(world: &World, seat: &mut Seat, done: &mut Completions) {
     reap.reap(now, done);
     if let Some(serve) = serve {
         serve.step(now, 64);
+        while let Some(link) = serve.closed() {
+            let _ = world.events.send(Event::LaneClosed(link));
+            world.control.get().unwrap().wake();
+        }
     }
     for link in done.closed() {
         // Control may be closed already.

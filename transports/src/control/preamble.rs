@@ -6,13 +6,15 @@
 //!  0  4  magic 89 50 4c 4e            8  16  session id (zero for a control connection)
 //!  4  2  version (u16)               24   2  length of the transport name, at most 64
 //!  6  1  kind: 1 control, 2 lane     26   2  length of the hello, at most 1024
-//!  7  1  zero                        28   .  transport name (UTF-8), then hello
+//!  7  1  zero                        28   8  the dialler's name of the lane (zero for a control connection)
+//!                                    36   .  transport name (UTF-8), then hello
 //! ```
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::control::WireError;
 use crate::control::fields::{Fields, Put};
+use crate::link::LinkId;
 use crate::transport::SessionId;
 
 /// Starts every connection. The first byte is not ASCII, so no text protocol is mistaken for ours.
@@ -20,7 +22,7 @@ pub const MAGIC: [u8; 4] = [0x89, b'P', b'L', b'N'];
 /// Version of the control protocol and of the preamble.
 pub const VERSION: u16 = 1;
 /// Bytes before the name.
-pub const HEADER: usize = 28;
+pub const HEADER: usize = 36;
 /// Longest transport name, bytes.
 pub const NAME_MAX: usize = 64;
 /// Longest hello, bytes.
@@ -42,6 +44,8 @@ pub struct Preamble {
     pub kind: Kind,
     /// Which control session a lane belongs to; zero for a control connection.
     pub session: SessionId,
+    /// The dialler's name of a lane: what a fence names; zero for a control connection.
+    pub link: LinkId,
     /// The acceptor's name of the transport (its offer's `name`); empty for a control connection.
     pub transport: String,
     /// What follows, by kind.
@@ -51,13 +55,14 @@ pub struct Preamble {
 impl Preamble {
     /// The start of a control connection.
     pub fn control(hello: Vec<u8>) -> Self {
-        Self { kind: Kind::Control, session: SessionId([0; 16]), transport: String::new(), hello }
+        let session = SessionId([0; 16]);
+        Self { kind: Kind::Control, session, link: LinkId(0), transport: String::new(), hello }
     }
 
-    /// The start of a lane: `session` from [`crate::transport::Path::session`], `transport` from the
+    /// The start of a lane: `session` and `link` from [`crate::transport::Path`], `transport` from the
     /// acceptor's [`crate::transport::Offer::name`].
-    pub fn lane(session: SessionId, transport: &str, hello: Vec<u8>) -> Self {
-        Self { kind: Kind::Lane, session, transport: transport.to_owned(), hello }
+    pub fn lane(session: SessionId, link: LinkId, transport: &str, hello: Vec<u8>) -> Self {
+        Self { kind: Kind::Lane, session, link, transport: transport.to_owned(), hello }
     }
 
     /// The bytes to send first.
@@ -78,6 +83,7 @@ impl Preamble {
         out.extend_from_slice(&self.session.0);
         out.put_u16(self.transport.len() as u16);
         out.put_u16(self.hello.len() as u16);
+        out.put_u64(self.link.0);
         out.extend_from_slice(self.transport.as_bytes());
         out.extend_from_slice(&self.hello);
         Ok(out)
@@ -96,6 +102,7 @@ impl Preamble {
         let mut fields = Fields::new(&header[8..], "preamble");
         let session = SessionId(fields.array()?);
         let (name_len, hello_len) = (usize::from(fields.u16()?), usize::from(fields.u16()?));
+        let link = LinkId(fields.u64()?);
         check("transport name", name_len, NAME_MAX)?;
         check("hello", hello_len, HELLO_MAX)?;
         let mut name = vec![0; name_len];
@@ -103,7 +110,7 @@ impl Preamble {
         let mut hello = vec![0; hello_len];
         from.read_exact(&mut hello).await?;
         let transport = String::from_utf8(name).map_err(|_| WireError::Malformed("transport name"))?;
-        Ok(Self { kind, session, transport, hello })
+        Ok(Self { kind, session, link, transport, hello })
     }
 }
 
@@ -146,12 +153,13 @@ mod tests {
     /// The golden bytes of docs/wire.md: a second implementation may rely on them.
     #[test]
     fn golden_bytes() {
-        let lane = Preamble::lane(SessionId(*b"0123456789abcdef"), "tcp", vec![0xaa, 0xbb]);
+        let lane = Preamble::lane(SessionId(*b"0123456789abcdef"), LinkId(7), "tcp", vec![0xaa, 0xbb]);
         let bytes = lane.encode().unwrap();
         let golden = [
             &[0x89, 0x50, 0x4c, 0x4e, 1, 0, 2, 0][..],
             b"0123456789abcdef",
             &[3, 0, 2, 0],
+            &[7, 0, 0, 0, 0, 0, 0, 0],
             b"tcp",
             &[0xaa, 0xbb],
         ]
@@ -166,7 +174,7 @@ mod tests {
     #[test]
     fn refusals_are_typed() {
         assert!(matches!(read(b"GET / HTTP/1.1\r\n"), Err(WireError::Magic(_))));
-        let good = Preamble::lane(SessionId([1; 16]), "t", Vec::new()).encode().unwrap();
+        let good = Preamble::lane(SessionId([1; 16]), LinkId(1), "t", Vec::new()).encode().unwrap();
         let with = |at: usize, byte: u8| {
             let mut bytes = good.clone();
             bytes[at] = byte;
@@ -176,8 +184,8 @@ mod tests {
         assert!(matches!(read(&with(6, 3)), Err(WireError::Malformed(_))));
         assert!(matches!(read(&with(25, 1)), Err(WireError::TooLong { got: 257, limit: 64, .. })));
         assert!(matches!(read(&with(27, 0xff)), Err(WireError::TooLong { limit: 1024, .. })));
-        assert!(matches!(read(&with(28, 0xff)), Err(WireError::Malformed("transport name"))));
+        assert!(matches!(read(&with(36, 0xff)), Err(WireError::Malformed("transport name"))));
         assert!(matches!(read(&good[..20]), Err(WireError::Io(_))));
-        assert!(Preamble::lane(SessionId([0; 16]), &"n".repeat(65), Vec::new()).encode().is_err());
+        assert!(Preamble::lane(SessionId([0; 16]), LinkId(1), &"n".repeat(65), Vec::new()).encode().is_err());
     }
 }

@@ -28,6 +28,8 @@ const COLD_TURNS: u8 = 16;
 /// See the file's head.
 pub(super) struct TcpServe {
     lanes: Vec<ServeLane>,
+    /// Lanes that went and were not reported.
+    closed: Vec<LinkId>,
     epoll: Epoll,
     turn: usize,
     armed: bool,
@@ -64,6 +66,7 @@ impl TcpServe {
     pub(super) fn new(regions: Arc<Regions>, pair: Arc<Pair>) -> Result<Self, Error> {
         Ok(Self {
             lanes: Vec::new(),
+            closed: Vec::new(),
             epoll: Epoll::new()?,
             turn: 0,
             armed: true,
@@ -91,17 +94,30 @@ impl TcpServe {
             }
         });
     }
+
+    /// Lets go of closed lanes: with a lane go its guards, and its socket with whatever the kernel still held for us.
+    fn bury(&mut self) {
+        let closed = &mut self.closed;
+        self.lanes.retain(|lane| {
+            if lane.closed {
+                closed.push(lane.end.id);
+            }
+            !lane.closed
+        });
+    }
 }
 
 impl Serve for TcpServe {
     fn adopt(&mut self, end: LinkEnd) {
+        // For every lane there is, so that a step never allocates.
+        self.closed.reserve(self.lanes.len() + 1);
         let Ok(end) = end.body.downcast::<ServeEnd>() else {
             tracing::error!(link = end.id.0, "an end that is not the serve end of a TCP lane: dropped");
-            return;
+            return self.closed.push(end.id);
         };
         if let Err(error) = self.epoll.add(end.stream.as_fd(), end.id, Interest::Both) {
             tracing::warn!(peer = end.peer, %error, "a lane cannot be watched: dropped");
-            return;
+            return self.closed.push(end.id);
         }
         if let Err(at) = self.lanes.binary_search_by_key(&end.id, |l| l.end.id) {
             self.lanes.insert(at, ServeLane::new(*end));
@@ -135,14 +151,20 @@ impl Serve for TcpServe {
             served.bytes += turn.bytes;
         }
         self.turn = self.turn.wrapping_add(1) % lanes;
-        self.lanes.retain(|l| !l.closed);
+        self.bury();
         served.more = self.lanes.iter().any(ServeLane::has_news);
         served
     }
 
     fn fence(&mut self, link: LinkId) {
-        // Dropping the lane drops its guards, and its socket with whatever the kernel still held for us.
-        self.lanes.retain(|l| l.end.id != link);
+        if let Ok(i) = self.lanes.binary_search_by_key(&link, |l| l.end.id) {
+            self.lanes[i].closed = true;
+            self.bury();
+        }
+    }
+
+    fn closed(&mut self) -> Option<LinkId> {
+        self.closed.pop()
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {

@@ -93,7 +93,7 @@ impl TcpTransport {
             )));
         }
         let own = self.settings.hello();
-        let hello = Preamble::lane(path.session, &peer.name, own.encode().to_vec())
+        let hello = Preamble::lane(path.session, path.link, &peer.name, own.encode().to_vec())
             .encode()
             .map_err(|e| Error::BadArgument(format!("lane to {}: {e}", path.peer)))?;
         let mut stream =

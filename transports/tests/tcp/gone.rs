@@ -157,7 +157,7 @@ fn a_lane_that_dies_in_the_mail_is_reported() {
         let address = listener.local_addr().unwrap();
         let target = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            stream.read_exact(&mut [0; 28 + 3 + 24]).unwrap();
+            stream.read_exact(&mut [0; 36 + 3 + 24]).unwrap();
             stream.write_all(&Hello::answer(Some(&Settings::default().hello()))).unwrap();
         });
         let link = runtime().block_on(side.open(address, LinkId(1))).unwrap();

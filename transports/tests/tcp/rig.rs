@@ -140,7 +140,7 @@ pub fn raw_target(settings: &Settings) -> (Side, TcpStream) {
     let hello = settings.hello();
     let target = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut preamble = [0; 28 + 3 + 24];
+        let mut preamble = [0; 36 + 3 + 24];
         stream.read_exact(&mut preamble).unwrap();
         stream.write_all(&pipeline_transports::tcp::hello::Hello::answer(Some(&hello))).unwrap();
         stream
@@ -156,7 +156,7 @@ pub fn raw_initiator(settings: &Settings) -> (TcpStream, Side) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let hello = settings.hello().encode().to_vec();
-    let preamble = Preamble::lane(SessionId([7; 16]), "tcp", hello).encode().unwrap();
+    let preamble = Preamble::lane(SessionId([7; 16]), LinkId(1), "tcp", hello).encode().unwrap();
     stream.write_all(&preamble).unwrap();
     runtime().block_on(side.accept(listener.accept().unwrap().0, LinkId(1))).unwrap();
     let mut answer = [0; 32];

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 const MAGIC: [u8; 4] = [0x89, 0x50, 0x4c, 0x4e];
@@ -16,12 +17,14 @@ pub fn connect(address: &str) -> TcpStream {
 }
 
 pub fn preamble(kind: u8, session: [u8; 16], transport: &str, hello: &[u8]) -> Vec<u8> {
+    static LANES: AtomicU64 = AtomicU64::new(1);
     let mut b = MAGIC.to_vec();
     b.extend(1_u16.to_le_bytes());
     b.extend([kind, 0]);
     b.extend(session);
     b.extend((transport.len() as u16).to_le_bytes());
     b.extend((hello.len() as u16).to_le_bytes());
+    b.extend(if kind == 2 { LANES.fetch_add(1, Relaxed) } else { 0 }.to_le_bytes());
     b.extend(transport.as_bytes());
     b.extend(hello);
     b
