@@ -81,6 +81,12 @@ pub struct Limits {
     pub peer_share_percent: u64,
     /// Deadline of a request that names none.
     pub deadline: Duration,
+    /// Silence after which a peer counts as dead.
+    pub silence: Duration,
+    /// For reaching one address, and for one handshake.
+    pub connect: Duration,
+    /// Longest pause between two attempts to reach a peer.
+    pub reconnect: Duration,
 }
 
 /// One `[stages.NAME]`.

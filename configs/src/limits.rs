@@ -14,6 +14,14 @@ const fn count(name: &'static str, min: u64, max: u64, default: &'static str, do
     Key { name, kind, default: Some(default), required: false, doc, change: Change::Restart, ..Key::PLAIN }
 }
 
+const MS: u64 = 1_000_000;
+const HOUR: u64 = 3_600_000 * MS;
+
+const fn time(name: &'static str, min_ns: u64, default: &'static str, doc: &'static str) -> Key {
+    let kind = Kind::Time { min_ns, max_ns: HOUR };
+    Key { name, kind, default: Some(default), required: false, doc, change: Change::Restart, ..Key::PLAIN }
+}
+
 /// Keys of `[limits]`.
 pub const KEYS: &[Key] = &[
     count("requests", 1, 1 << 24, "262144", "Requests accepted and not yet freed."),
@@ -49,6 +57,24 @@ pub const KEYS: &[Key] = &[
         change: Change::Live,
         ..Key::PLAIN
     },
+    time(
+        "silence",
+        100 * MS,
+        "10s",
+        "Silence after which a peer counts as dead and all its connections are closed; the lesser of both sides holds.",
+    ),
+    time(
+        "connect",
+        10 * MS,
+        "5s",
+        "Time for reaching one address of a peer, and for a stranger to finish its handshake here.",
+    ),
+    time(
+        "reconnect",
+        20 * MS,
+        "1s",
+        "Longest pause between two attempts to reach a peer that slices wait for; pauses double from 20 ms.",
+    ),
 ];
 
 /// Reads it; without the table all defaults hold. Also the place of `slices`, for rules about it.
@@ -89,5 +115,8 @@ fn typed(values: &Values) -> Limits {
         bytes_in_flight: number("bytes_in_flight"),
         peer_share_percent: number("peer_share"),
         deadline: values.time("deadline").unwrap_or_default(),
+        silence: values.time("silence").unwrap_or_default(),
+        connect: values.time("connect").unwrap_or_default(),
+        reconnect: values.time("reconnect").unwrap_or_default(),
     }
 }

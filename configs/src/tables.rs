@@ -31,7 +31,11 @@ pub const TOP: &[&str] = &[
 /// Tables of which there is one, with all their keys.
 const SINGLE: &[(&str, &[Key], &str)] = &[
     ("node", node::KEYS, "Who this node is, and where it listens."),
-    ("limits", limits::KEYS, "The size of everything that is planned at start. Nothing grows beyond these."),
+    (
+        "limits",
+        limits::KEYS,
+        "The size of everything that is planned at start, which nothing grows beyond, and the times after which a node gives up.",
+    ),
     ("directory", directory::KEYS, "Where peers are found that `[peers]` does not list."),
     ("auth", settings::AUTH, "How peers prove who they are."),
     ("admin", settings::ADMIN, "Talking to a running node."),

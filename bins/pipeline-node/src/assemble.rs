@@ -112,6 +112,9 @@ fn settings(config: &Config) -> Result<Settings, Error> {
         names: config.peers.clone(),
         sessions: size(config.limits.peers),
         links: size(config.limits.links),
+        idle: config.limits.silence,
+        connect: config.limits.connect,
+        backoff_max: config.limits.reconnect,
         ..Settings::default()
     })
 }

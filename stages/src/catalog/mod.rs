@@ -147,6 +147,7 @@ pub fn tcp_settings(config: &TransportConfig) -> TcpSettings {
         frame_bytes: number("frame", usual.frame_bytes),
         preferred_bytes: number("prefers", usual.preferred_bytes),
         keepalive: values.time("keepalive").filter(|t| !t.is_zero()),
+        stall: values.time("stall").filter(|t| !t.is_zero()),
         ..usual
     }
 }

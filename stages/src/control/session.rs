@@ -14,7 +14,7 @@ use pipeline_transports::{Nanos, clock};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::time::{Instant, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::answers::Answers;
 use super::error::Error;
@@ -170,6 +170,8 @@ impl Session {
         };
         let ping = async {
             let mut beat = interval(self.idle / 3);
+            // After a pause of this process one ping says as much as all those that were missed.
+            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 beat.tick().await;
                 if pings {

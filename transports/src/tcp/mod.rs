@@ -1,8 +1,8 @@
 //! Transfers over TCP: one-way lanes that carry frames of up to 64 descriptors, bytes straight between socket
 //! and registered memory. `docs/wire.md` is the specification.
 //!
-//! Deliberately no connection pool, no timers and no retry: lanes are opened by control, deadlines and
-//! retries belong to the stages.
+//! Deliberately no connection pool, no deadlines and no retry: lanes are opened by control, deadlines and
+//! retries belong to the stages. A lane only watches that it moves at all.
 
 mod answers;
 pub mod ceiling;
@@ -20,6 +20,7 @@ mod serve;
 mod settings;
 mod slots;
 mod socket;
+mod stall;
 mod transport;
 mod vector;
 

@@ -1,17 +1,19 @@
 //! The read half of lanes on the dialler's side: answers become completions, READ payload goes straight to
 //! registered memory. Only this half completes work requests.
 //!
-//! Deliberately no deadlines: a stage keeps them and calls `cancel` or `abort`. A turn with nothing
-//! outstanding costs no system call.
+//! Deliberately no deadlines of work requests: a stage keeps them and calls `cancel` or `abort`. It does watch
+//! that its lanes move (see [`super::stall`]). A turn with nothing outstanding costs no system call.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use super::epoll::{Epoll, Interest};
 use super::frame::{self, ANSWER_BYTES, Answer, COUNT_MAX, HEAD_BYTES, Kind, Violation};
 use super::inbox::{Inbox, Received};
 use super::lane::ReapEnd;
 use super::slots::{Awaited, Left, TakenBack};
+use super::stall::{Looks, Stand};
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::link::{Arming, Cancelled, LinkEnd, LinkId, Reap};
@@ -31,6 +33,7 @@ pub(super) struct TcpReap {
     /// Turns since the last poll of the epoll set; with nothing outstanding only every 256th asks whether a
     /// lane has died.
     idle_turns: u8,
+    looks: Looks,
     /// Where payload goes that nobody wants.
     scratch: Box<[u8]>,
 }
@@ -60,22 +63,44 @@ struct ReapLane {
     drained: bool,
     /// Flushing a dead lane: the next slot to look at.
     flushed: usize,
+    /// Times that bytes came.
+    received: u64,
+    stand: Stand,
 }
 
 impl TcpReap {
-    pub(super) fn new() -> Result<Self, Error> {
+    /// `stall`: how long a lane with work outstanding may stand still.
+    pub(super) fn new(stall: Option<Duration>) -> Result<Self, Error> {
         Ok(Self {
             lanes: Vec::new(),
             epoll: Epoll::new()?,
             turn: 0,
             armed: true,
             idle_turns: 0,
+            looks: Looks::every(stall),
             scratch: vec![0; super::SCRATCH_BYTES].into_boxed_slice(),
         })
     }
 
     fn find(&self, link: LinkId) -> Option<usize> {
         self.lanes.binary_search_by_key(&link, |l| l.end.0.id).ok()
+    }
+
+    /// Kills lanes that stand still.
+    fn look_for_stalled(&mut self, now: Nanos) {
+        for lane in &mut self.lanes {
+            let moved = lane.received.wrapping_add(lane.end.0.slots.handed());
+            if lane.stand.is_stalled(lane.awaits_answers(), moved, now, &self.looks) {
+                let end = &lane.end.0;
+                tracing::warn!(
+                    peer = end.peer,
+                    link = end.id.0,
+                    "closed a lane: nothing moved on it for `stall`"
+                );
+                end.kill();
+            }
+        }
+        self.looks.looked(now);
     }
 
     fn poll_readable(&mut self) {
@@ -136,6 +161,9 @@ impl Reap for TcpReap {
             }
         }
         self.turn = self.turn.wrapping_add(1) % lanes.max(1);
+        if self.looks.is_due(now) {
+            self.look_for_stalled(now);
+        }
         for i in (0..lanes).rev() {
             if self.lanes[i].end.0.life.is_dead() {
                 self.bury(i, out);
@@ -181,6 +209,11 @@ impl Reap for TcpReap {
         if self.lanes.iter().any(ReapLane::has_news) {
             on.busy();
         }
+        if let Some(at) = self.looks.next()
+            && self.lanes.iter().any(ReapLane::awaits_answers)
+        {
+            on.deadline(at);
+        }
         self.armed = true;
         on.fd(self.epoll.fd());
     }
@@ -206,6 +239,8 @@ impl ReapLane {
             early: false,
             drained: false,
             flushed: 0,
+            received: 0,
+            stand: Stand::default(),
         }
     }
 
@@ -280,8 +315,11 @@ impl ReapLane {
             // SAFETY: the pieces are the scratch, and local bytes of READs that are begun and not taken back:
             // only this half completes or takes back, and it is busy here.
             match unsafe { self.inbox.receive(socket) } {
-                Received::More => {}
-                Received::Drained => self.readable = self.ending,
+                Received::More => self.received += 1,
+                Received::Drained => {
+                    self.received += 1;
+                    self.readable = self.ending;
+                }
                 Received::Nothing => self.readable = false,
                 Received::Closed => {
                     self.readable = false;

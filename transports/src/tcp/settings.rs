@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::frame::COUNT_MAX;
 use super::hello::Hello;
 
+/// The least `stall`: below it a busy machine would look dead.
+pub const STALL_MIN: Duration = Duration::from_millis(100);
+
 /// Settings of one TCP transport; the same on dialler and acceptor is usual, not needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -34,6 +37,9 @@ pub struct Settings {
     pub preferred_bytes: u64,
     /// Idle time before `SO_KEEPALIVE` probes a lane; `None`: never.
     pub keepalive: Option<Duration>,
+    /// How long a lane with work outstanding may stand still before it counts as dead, at least [`STALL_MIN`]; also
+    /// its `TCP_USER_TIMEOUT`. `None`: for ever.
+    pub stall: Option<Duration>,
 }
 
 /// A NIC lanes are opened from.
@@ -62,11 +68,17 @@ impl Default for Settings {
             max_bytes: 1 << 36,
             preferred_bytes: 1 << 20,
             keepalive: Some(Duration::from_secs(15)),
+            stall: Some(Duration::from_secs(10)),
         }
     }
 }
 
 impl Settings {
+    /// `stall` as it is carried out.
+    pub(super) fn stall(&self) -> Option<Duration> {
+        self.stall.map(|stall| stall.max(STALL_MIN))
+    }
+
     /// The sizes a lane's hello carries, brought into the protocol's bounds.
     pub fn hello(&self) -> Hello {
         Hello {

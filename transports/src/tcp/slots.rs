@@ -192,6 +192,11 @@ impl Slots {
 
     // What the reaper may call.
 
+    /// Payload bytes that the kernel has taken since the lane began.
+    pub(super) fn handed(&self) -> u64 {
+        self.handed.load(Ordering::Relaxed)
+    }
+
     /// How many were ever posted.
     pub(super) fn posted(&self) -> u64 {
         self.posted.load(Ordering::Acquire)

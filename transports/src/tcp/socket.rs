@@ -2,6 +2,7 @@
 //! names the option; Deliberately no fallback to another value behind the user's back.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
@@ -35,10 +36,22 @@ pub(super) fn connected(socket: &impl AsFd, settings: &Settings) -> Result<(), E
         option(&format!("congestion = \"{name}\" (see net.ipv4.tcp_available_congestion_control)"), set)?;
     }
     if let Some(idle) = settings.keepalive {
-        let probe = TcpKeepalive::new().with_time(idle).with_interval(idle / 3).with_retries(3);
+        let probe = TcpKeepalive::new()
+            .with_time(whole_seconds(idle))
+            .with_interval(whole_seconds(idle / 3))
+            .with_retries(3);
         option("SO_KEEPALIVE", socket.set_tcp_keepalive(&probe))?;
     }
+    if let Some(stall) = settings.stall() {
+        // Bytes that the other machine does not acknowledge, a window that stays shut, and a close that nobody answers.
+        option("TCP_USER_TIMEOUT", socket.set_tcp_user_timeout(Some(stall)))?;
+    }
     Ok(())
+}
+
+/// The kernel counts keepalive in seconds and refuses 0.
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(Duration::from_secs(1))
 }
 
 fn option(name: &str, set: std::io::Result<()>) -> Result<(), Error> {

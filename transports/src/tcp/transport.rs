@@ -242,7 +242,7 @@ impl Transport for TcpTransport {
         let shared = Arc::new(Pair::new(wake, self.counters.clone()));
         let halves = Halves {
             post: Box::new(TcpPost::new(self.regions.clone(), shared.clone())?),
-            reap: Box::new(TcpReap::new()?),
+            reap: Box::new(TcpReap::new(self.settings.stall())?),
             serve: Some(Box::new(TcpServe::new(self.regions.clone(), shared.clone())?)),
         };
         let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);

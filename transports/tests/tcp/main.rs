@@ -6,4 +6,5 @@ mod conformance;
 mod gone;
 mod hostile;
 mod rig;
+mod stalled;
 mod transfer;
