@@ -1,12 +1,15 @@
 //! One stage instance with its outlet and its counters: how it is run, polled and measured, and what happens
 //! when it panics. Deliberately without inputs and order: a batch is handed in, the walker decides when.
+//!
+//! A panic fails what the stage had in its hands: of the batch it was run on, all that it neither passed on nor
+//! kept. What it kept inside is its own to end, when it is dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::clock::{Clock, Nanos};
 use crate::fault::{Fault, Faults};
-use crate::item::{Batch, Item};
-use crate::outlet::Outlet;
+use crate::item::{Batch, Item, Mark};
+use crate::outlet::{Outlet, Passed};
 use crate::stage::{Arming, Context, Drained, Polled, Seat, Spec, Stage};
 use crate::stats::cell::StageCell;
 use crate::sync::Arc;
@@ -73,7 +76,7 @@ impl<T: Item> Instance<T> {
         let Some(stage) = self.stage.as_mut().filter(|_| self.orphans.is_empty()) else {
             return self.bury(batch);
         };
-        let (before, pushes) = (batch.len(), self.outlet.pushes());
+        let (before, pushes, mark) = (batch.len(), self.outlet.pushes(), batch.mark());
         let weight = if before >= SMALL {
             1
         } else {
@@ -93,7 +96,7 @@ impl<T: Item> Instance<T> {
         self.cell.batches.add(1);
         self.cell.items.add((before - batch.len().min(before)) as u64);
         if ran.is_err() {
-            self.panicked(batch, beat);
+            self.panicked(batch, mark, pushes, beat);
             return true;
         }
         let moved = batch.len() != before || self.outlet.pushes() != pushes;
@@ -114,7 +117,7 @@ impl<T: Item> Instance<T> {
         beat.stale = true;
         self.cell.polls.add(1);
         let Ok(polled) = polled else {
-            self.panicked(&mut Batch::new(), beat);
+            self.panicked_idle(beat);
             return true;
         };
         let busy = polled == Polled::Busy || self.outlet.pushes() != pushes;
@@ -138,7 +141,7 @@ impl<T: Item> Instance<T> {
             match catch_unwind(AssertUnwindSafe(|| stage.drain(&mut self.outlet, &mut cx))) {
                 Ok(Drained::Empty) => {}
                 Ok(Drained::Holds(n)) => held += n,
-                Err(_) => self.panicked(&mut Batch::new(), beat),
+                Err(_) => self.panicked_idle(beat),
             }
         }
         (self.outlet.pushes() != pushes, held)
@@ -149,7 +152,7 @@ impl<T: Item> Instance<T> {
         let Some(stage) = self.stage.as_mut() else { return };
         if catch_unwind(AssertUnwindSafe(|| stage.arm(on))).is_err() {
             on.busy();
-            self.panicked(&mut Batch::new(), beat);
+            self.panicked_idle(beat);
         }
     }
 
@@ -181,9 +184,16 @@ impl<T: Item> Instance<T> {
         }
     }
 
-    /// What is left of the batch fails; the instance is built anew, unless there have been too many.
+    /// As [`Self::panicked`], without a batch in hand.
     #[cold]
-    fn panicked(&mut self, batch: &mut Batch<T>, beat: &mut Beat) {
+    fn panicked_idle(&mut self, beat: &mut Beat) {
+        self.panicked(&mut Batch::new(), Mark::default(), self.outlet.pushes(), beat);
+    }
+
+    /// What the stage had in hand fails; the instance is built anew, unless there have been too many. `mark` and
+    /// `pushes` are from before the run.
+    #[cold]
+    fn panicked(&mut self, batch: &mut Batch<T>, mark: Mark, pushes: u32, beat: &mut Beat) {
         self.cell.panics.add(1);
         let name = self.seat.stage.clone();
         tracing::error!(stage = &*name, worker = self.seat.worker, "a stage panicked");
@@ -198,7 +208,23 @@ impl<T: Item> Instance<T> {
                 Err(_) => tracing::error!(stage = &*name, "a stage panicked while it was rebuilt"),
             }
         }
-        self.orphan(batch);
+        let mut lost = self.in_hand(batch, mark, pushes);
+        batch.clear();
+        self.orphan(&mut lost);
+    }
+
+    /// Of the batch at `mark`, what was not passed on. What the stage kept has ended by now, and is stale to the
+    /// items' owner.
+    fn in_hand(&self, batch: &Batch<T>, mark: Mark, pushes: u32) -> Batch<T> {
+        let mut lost = Batch::new();
+        let popped = batch.popped_since(mark).filter(|i| self.outlet.passed(*i, pushes) == Passed::No);
+        // An item that is passed on before it is popped is in doubt for a moment only: its push is the last one.
+        let left = batch.iter().filter(|i| self.outlet.passed(*i, pushes) != Passed::Yes);
+        for item in popped.chain(left) {
+            // Both together were one batch.
+            let _ = lost.push(item);
+        }
+        lost
     }
 
     /// In place of a run: sends what earlier panics left over; a dead stage's new input follows it.

@@ -2,8 +2,9 @@
 //! Deliberately no payload and no ownership: an item is a key into somebody else's table.
 
 /// A value that flows along edges. Small (8 bytes in the transfer engine), `Copy`, and free of ownership,
-/// so that dropping a batch never loses a resource.
-pub trait Item: Copy + Default + Send + 'static {}
+/// so that dropping a batch never loses a resource. Two equal items in flight are the same thing twice: after a
+/// panic the engine tells by equality which items of a batch had gone on.
+pub trait Item: Copy + Default + PartialEq + Send + 'static {}
 
 impl Item for u64 {}
 impl Item for u32 {}
@@ -79,12 +80,37 @@ impl<T: Item> Batch<T> {
         (0..self.len()).map(|i| self.items[(self.head as usize + i) % BATCH])
     }
 
+    /// What waits in it now, to be compared with later: see [`Batch::popped_since`].
+    #[inline]
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { head: self.head, len: self.len }
+    }
+
+    /// The items that waited at `mark` and do not any more. They cost nobody a copy: an item that is popped stays
+    /// where it was until a push takes its place, and nothing is pushed to a batch that a stage is run on.
+    pub(crate) fn popped_since(&self, mark: Mark) -> impl Iterator<Item = T> + '_ {
+        let then = (0..mark.len).map(move |i| self.items[(mark.head + i) as usize % BATCH]);
+        then.filter(|item| !self.contains(*item))
+    }
+
+    /// Whether `item` waits in it.
+    pub(crate) fn contains(&self, item: T) -> bool {
+        self.iter().any(|waits| waits == item)
+    }
+
     /// Forgets every item.
     #[inline]
     pub fn clear(&mut self) {
         self.head = 0;
         self.len = 0;
     }
+}
+
+/// See [`Batch::mark`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    head: u32,
+    len: u32,
 }
 
 impl<T: Item> Default for Batch<T> {
@@ -115,6 +141,29 @@ mod tests {
             }
             assert_eq!(batch.pop(), Some(7_777));
             assert!(batch.is_empty());
+        }
+    }
+
+    /// What was popped or forgotten since a mark is still known, in order, wherever in its ring the batch began.
+    #[test]
+    fn remembers_what_was_popped() {
+        for before in 0..BATCH as u64 {
+            let mut batch = Batch::<u64>::new();
+            for i in 0..before {
+                batch.push(1_000 + i).unwrap();
+                batch.pop();
+            }
+            for i in 0..BATCH as u64 {
+                batch.push(i).unwrap();
+            }
+            let mark = batch.mark();
+            assert_eq!(batch.popped_since(mark).count(), 0);
+            for _ in 0..5 {
+                batch.pop();
+            }
+            assert_eq!(batch.popped_since(mark).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+            batch.clear();
+            assert!(batch.popped_since(mark).eq(0..BATCH as u64));
         }
     }
 }

@@ -47,12 +47,34 @@ pub(crate) struct PortOut<T: Item> {
     staged: Box<[Batch<T>]>,
     /// Items staged for rings.
     waiting: usize,
+    /// Batches that left because they were full, the last one a destination: what a panicking stage had already sent.
+    sent: Box<[Sent<T>]>,
     dispatch: Dispatch,
     when_full: WhenFull,
     target: Option<Arc<dyn Spec<T>>>,
     unwired: Fault,
     rejected: Fault,
     cell: Arc<EdgeCell>,
+}
+
+/// See [`PortOut::sent`].
+#[derive(Clone, Copy)]
+struct Sent<T: Item> {
+    batch: Batch<T>,
+    /// Count of [`Outlet::pushes`] when it left, and when the one before it did.
+    at: u32,
+    before: u32,
+}
+
+/// Whether a stage had passed an item on, as far as its outlet knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// It waits here, or has left.
+    Yes,
+    /// It was not pushed.
+    No,
+    /// More has left than is remembered.
+    Unknown,
 }
 
 impl<T: Item> Outlet<T> {
@@ -107,7 +129,7 @@ impl<T: Item> Outlet<T> {
             return self.stray(at, item);
         }
         let before = p.waiting;
-        let staged = p.stage(item, now);
+        let staged = p.stage(item, now, self.pushes);
         self.waiting = self.waiting + p.waiting - before;
         match staged {
             Err(item) if p.when_full == WhenFull::Reject => self.reject(at, item),
@@ -179,6 +201,25 @@ impl<T: Item> Outlet<T> {
         self.pushes
     }
 
+    /// Whether `item` was pushed since [`Self::pushes`] was `since`. Sends on nothing and asks no ring: for a panic.
+    pub(crate) fn passed(&self, item: T, since: u32) -> Passed {
+        let mut forgotten = false;
+        for port in &self.ports {
+            if port.staged.iter().any(|batch| batch.contains(item)) {
+                return Passed::Yes;
+            }
+            for sent in &port.sent {
+                // Counted from `since`, whatever wraps around.
+                let lately = |at: u32| at.wrapping_sub(since) <= self.pushes.wrapping_sub(since);
+                if lately(sent.at) && sent.batch.contains(item) {
+                    return Passed::Yes;
+                }
+                forgotten |= lately(sent.at) && lately(sent.before);
+            }
+        }
+        if forgotten { Passed::Unknown } else { Passed::No }
+    }
+
     /// Items pushed to ports without wire since the last call.
     pub(crate) fn take_strays(&mut self) -> u64 {
         std::mem::take(&mut self.strays)
@@ -227,10 +268,12 @@ impl<T: Item> Outlet<T> {
 impl<T: Item> PortOut<T> {
     /// A port named `port` (`stage.port`) whose edge is named `edge` (`stage.port -> stage`).
     pub(crate) fn new(wire: Wire<T>, destinations: usize, port: &str, edge: &str) -> Self {
+        let sends = if matches!(wire, Wire::Queue(_) | Wire::Back(_)) { destinations } else { 0 };
         Self {
             wire,
             staged: vec![Batch::new(); destinations].into(),
             waiting: 0,
+            sent: vec![Sent { batch: Batch::new(), at: u32::MAX, before: u32::MAX }; sends].into(),
             dispatch: Dispatch::Any,
             when_full: WhenFull::Wait,
             target: None,
@@ -269,17 +312,28 @@ impl<T: Item> PortOut<T> {
     /// Stages an item for its ring, and sends the batch as soon as it is full, so that room comes at once
     /// if the ring has it.
     #[inline]
-    fn stage(&mut self, item: T, now: Nanos) -> Result<(), T> {
+    fn stage(&mut self, item: T, now: Nanos, pushes: u32) -> Result<(), T> {
         let to = self.destination(item);
-        if self.staged[to].room() == 0 && !self.send(to, now) {
+        if self.staged[to].room() == 0 && !self.send_full(to, now, pushes) {
             return Err(item);
         }
         self.staged[to].push(item)?;
         self.waiting += 1;
         if self.staged[to].room() == 0 {
-            self.send(to, now);
+            self.send_full(to, now, pushes);
         }
         Ok(())
+    }
+
+    /// Sends a full batch in the middle of a run, and remembers it in case that run panics.
+    fn send_full(&mut self, to: usize, now: Nanos, pushes: u32) -> bool {
+        let full = self.staged[to];
+        let went = self.send(to, now);
+        if went {
+            let sent = &mut self.sent[to];
+            (sent.before, sent.at, sent.batch) = (sent.at, pushes, full);
+        }
+        went
     }
 
     fn flush(&mut self, now: Nanos, all: bool) -> bool {
