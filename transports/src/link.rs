@@ -132,7 +132,8 @@ pub enum Cancelled {
     NotHere,
 }
 
-/// The half that reaps. Only this half completes work requests.
+/// The half that reaps. Only this half completes work requests. One that is dropped leaves no request with access to
+/// local memory: see [`crate::Transport::attach`].
 pub trait Reap: Send {
     /// Takes over its end of a link.
     fn adopt(&mut self, end: LinkEnd);

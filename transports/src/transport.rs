@@ -121,6 +121,12 @@ pub trait Transport: Send + Sync {
         via: &'a mut dyn Control,
         by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>>;
-    /// Makes the halves for worker pair `pair` of `nic`. Once per pair, before any link.
+    /// Makes the halves for worker pair `pair` of `nic`: before any link, and again whenever a half of the pair was
+    /// lost (its worker panicked). The new half works for links dialled or accepted from then on, beside those of the
+    /// first that survive; the wakers must reach the same workers. Halves that are not needed are simply dropped.
+    ///
+    /// What a half leaves behind when it is dropped: its links are dead, and the halves that remain say so as of any
+    /// dead link. Once the drop of a reap half has returned, nothing of this side touches local memory of the requests
+    /// that it had not completed; no other half will complete them.
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error>;
 }

@@ -7,8 +7,8 @@ use crate::link::LinkId;
 use crate::memory::Access;
 use crate::wr::{Op, Outcome, Refusal, WorkRequest};
 
-const BLOCK: u64 = 32 << 10;
-const COUNT: u64 = 64;
+pub(super) const BLOCK: u64 = 32 << 10;
+pub(super) const COUNT: u64 = 64;
 
 /// Aborted at any moment, every request of a link completes once: done, not begun or begun; then the link is
 /// reported closed, once, and has no room.
@@ -48,7 +48,7 @@ pub fn severed_link_completes_all_then_closes_once<F: Fixture>() {
 
 /// A link is dead: all ended as they may, blocks of those done are right, of those not begun untouched.
 #[track_caller]
-fn died<F: Fixture>(
+pub(super) fn died<F: Fixture>(
     rig: &mut Rig<F>,
     link: LinkId,
     work: &[WorkRequest],
@@ -179,7 +179,7 @@ pub fn removed_region_is_never_touched<F: Fixture>() {
     assert!(rig.closed.is_empty());
 }
 
-fn rig<F: Fixture>() -> (Rig<F>, LinkId, Buffer, Buffer) {
+pub(super) fn rig<F: Fixture>() -> (Rig<F>, LinkId, Buffer, Buffer) {
     let mut rig = Rig::<F>::new();
     let link = rig.fixture.connect();
     let (local, remote) = (rig.local(COUNT * BLOCK, 1), rig.remote(COUNT * BLOCK, 2, Access::Write));
@@ -187,6 +187,11 @@ fn rig<F: Fixture>() -> (Rig<F>, LinkId, Buffer, Buffer) {
 }
 
 /// WRITEs of whole blocks, side by side.
-fn blocks<F: Fixture>(rig: &mut Rig<F>, local: &Buffer, remote: &Buffer, count: u64) -> Vec<WorkRequest> {
+pub(super) fn blocks<F: Fixture>(
+    rig: &mut Rig<F>,
+    local: &Buffer,
+    remote: &Buffer,
+    count: u64,
+) -> Vec<WorkRequest> {
     (0..count).map(|i| rig.request(Op::Write, local.at(i * BLOCK), remote.at(i * BLOCK), BLOCK)).collect()
 }

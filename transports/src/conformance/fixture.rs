@@ -35,6 +35,12 @@ pub trait Fixture: Sized {
     }
     /// Dials one more link and lets all halves adopt their ends.
     fn connect(&mut self) -> LinkId;
+    /// Attaches the initiator's pair once more; its old halves stay where they are.
+    fn attach_again(&mut self) -> Halves;
+    /// Loses the target's serve half, and puts a new one in its place. `false`: it has none.
+    fn lose_serve(&mut self) -> bool {
+        false
+    }
     /// The initiator's halves.
     fn halves(&mut self) -> &mut Halves;
     /// The time to hand to the halves.

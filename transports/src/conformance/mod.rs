@@ -7,6 +7,7 @@
 mod bytes;
 mod closing;
 mod fixture;
+mod lost_halves;
 mod refusing;
 mod rig;
 mod rooms;
@@ -15,6 +16,7 @@ mod taking_back;
 pub use bytes::*;
 pub use closing::*;
 pub use fixture::Fixture;
+pub use lost_halves::*;
 pub use refusing::*;
 pub use rooms::*;
 pub use taking_back::*;
@@ -53,6 +55,9 @@ macro_rules! conformance {
             abort_leaves_the_target_alone,
             post_after_death,
             severed_link_completes_all_then_closes_once,
+            lost_post_half_strands_nobody,
+            lost_reap_half_lets_go_of_memory,
+            lost_serve_half_closes_its_links,
             region_in_use_is_busy,
             removed_region_is_never_touched
         );

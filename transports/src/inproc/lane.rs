@@ -3,6 +3,9 @@
 //! The post half reserves, then pushes; the reap half pops and, with the completion, gives back. A dead lane
 //! reserves nothing more, so when its count is 0 nothing can come any more. Deliberately no locks.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use crossbeam_queue::ArrayQueue;
 
 use crate::clock::Nanos;
@@ -73,6 +76,31 @@ impl Lane {
     /// See [`Self::kill`].
     pub(crate) fn is_dead(&self) -> bool {
         self.count.is_dead()
+    }
+}
+
+/// A half's share of a lane. Dropping it kills the lane, whoever drops it: a half that panicked strands nobody.
+pub(crate) struct Share(Arc<Lane>);
+
+impl Share {
+    /// The shares of a new lane's two halves.
+    pub(crate) fn both(lane: Lane) -> (Self, Self) {
+        let lane = Arc::new(lane);
+        (Self(lane.clone()), Self(lane))
+    }
+}
+
+impl Deref for Share {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        &self.0
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.0.kill();
     }
 }
 

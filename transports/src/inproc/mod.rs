@@ -9,6 +9,6 @@ mod post;
 mod station;
 
 pub(crate) use hub::Watch;
-pub(crate) use lane::{Lane, Ticket};
+pub(crate) use lane::{Share, Ticket};
 pub(crate) use post::PostHalf;
 pub(crate) use station::{ReapEnd, Station, Unregistered};

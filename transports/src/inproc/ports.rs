@@ -1,4 +1,4 @@
-//! The worker pairs of an in-process transport: attached once each, and known when a link is dialled.
+//! The worker pairs of an in-process transport: attached before links are, and known when a link is dialled.
 //! Deliberately only their wakers: the halves belong to their workers.
 
 use std::collections::BTreeMap;
@@ -15,15 +15,13 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Notes a pair.
+    /// Notes a pair; one that is attached again goes on under its new wakers.
     pub(crate) fn attach(&self, nic: NicId, pair: PairId, wakes: Wakes) -> Result<(), Error> {
         if nic != NicId(0) {
             return Err(Error::BadArgument(format!("NIC {} of a transport that has one", nic.0)));
         }
         let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
-        if pairs.insert((nic, pair), wakes).is_some() {
-            return Err(Error::BadArgument(format!("worker pair {} was attached twice", pair.0)));
-        }
+        pairs.insert((nic, pair), wakes);
         Ok(())
     }
 
@@ -40,15 +38,15 @@ mod tests {
     use super::*;
     use crate::link::Waker;
 
-    /// A pair is attached once, on the NIC there is, before links are dialled on it.
+    /// A pair is attached on the NIC there is, before links are dialled on it, and may be again.
     #[test]
-    fn attached_once() {
+    fn attached_first() {
         let ports = Ports::default();
         let wakes = || Wakes { post: Waker::none(), reap: Waker::none(), serve: Waker::none() };
         assert!(ports.wakes(NicId(0), PairId(3)).is_err());
         ports.attach(NicId(0), PairId(3), wakes()).unwrap();
         assert!(ports.wakes(NicId(0), PairId(3)).is_ok());
-        assert!(ports.attach(NicId(0), PairId(3), wakes()).is_err());
+        ports.attach(NicId(0), PairId(3), wakes()).unwrap();
         assert!(ports.attach(NicId(1), PairId(0), wakes()).is_err());
     }
 }

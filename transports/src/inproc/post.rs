@@ -1,17 +1,15 @@
 //! The post half of in-process links: cheap, it only puts work requests where the reap half finds them.
 //! Deliberately moves nothing: completions come from the reap half alone.
 
-use std::sync::Arc;
-
 use crate::clock::Nanos;
-use crate::inproc::lane::Lane;
+use crate::inproc::lane::Share;
 use crate::link::{Arming, Flushed, LinkEnd, LinkId, Post, Posted, Waker};
 use crate::wr::WorkRequest;
 
 /// See the file's head.
 pub(crate) struct PostHalf {
     /// By ascending id.
-    lanes: Vec<(LinkId, Arc<Lane>)>,
+    lanes: Vec<(LinkId, Share)>,
     /// Owner of the reap half.
     reaper: Waker,
     /// Something was posted since the reaper was last woken.
@@ -23,7 +21,7 @@ impl PostHalf {
         Self { lanes: Vec::new(), reaper, posted: false }
     }
 
-    fn lane(&self, link: LinkId) -> Option<&Arc<Lane>> {
+    fn lane(&self, link: LinkId) -> Option<&Share> {
         let at = self.lanes.binary_search_by_key(&link, |(id, _)| *id).ok()?;
         Some(&self.lanes[at].1)
     }
@@ -33,7 +31,7 @@ impl Post for PostHalf {
     fn adopt(&mut self, end: LinkEnd) {
         // Dead lanes take nothing more: adopting is the moment to let go of them.
         self.lanes.retain(|(_, lane)| !lane.is_dead());
-        let Ok(lane) = end.body.downcast::<Arc<Lane>>() else {
+        let Ok(lane) = end.body.downcast::<Share>() else {
             debug_assert!(false, "the end of another transport was mailed here");
             return;
         };
@@ -60,5 +58,12 @@ impl Post for PostHalf {
 
     fn arm(&mut self, _on: &mut dyn Arming) {
         // Freed room and deaths ring the bell: the reap half has the waker.
+    }
+}
+
+impl Drop for PostHalf {
+    fn drop(&mut self) {
+        self.lanes.clear();
+        self.reaper.wake();
     }
 }

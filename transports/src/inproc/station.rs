@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::inproc::hub::{Membership, Watch};
-use crate::inproc::lane::Lane;
+use crate::inproc::lane::{Lane, Share};
 use crate::inproc::place::Place;
 use crate::inproc::ports::Ports;
 use crate::link::{Link, LinkEnd};
@@ -30,7 +30,7 @@ pub(crate) struct Station {
 
 /// What the reap half gets of a link.
 pub(crate) struct ReapEnd {
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) lane: Share,
     /// The peer, and our interest in its life.
     pub(crate) watch: Watch,
     /// How many links this transport had dialled before.
@@ -87,13 +87,12 @@ impl Station {
         let wakes = self.ports.wakes(path.nic, path.pair)?;
         // Asked anew: after a fork this is another process, without the threads that would reap.
         let node = Place::here(self.incarnation)?.find(kind, &path.peer, &peer.body)?;
-        let lane = Arc::new(Lane::new(self.queue));
+        let (post, lane) = Share::both(Lane::new(self.queue));
         let watch = node.watch(path.link, wakes.reap);
-        let reap =
-            ReapEnd { lane: lane.clone(), watch, ordinal: self.dialled.fetch_add(1, Ordering::Relaxed) };
+        let reap = ReapEnd { lane, watch, ordinal: self.dialled.fetch_add(1, Ordering::Relaxed) };
         Ok(Link {
             id: path.link,
-            post: Some(LinkEnd { id: path.link, body: Box::new(lane) }),
+            post: Some(LinkEnd { id: path.link, body: Box::new(post) }),
             reap: Some(LinkEnd { id: path.link, body: Box::new(reap) }),
             serve: None,
         })

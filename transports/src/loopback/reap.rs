@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::clock::Nanos;
-use crate::inproc::{Lane, ReapEnd, Watch};
+use crate::inproc::{ReapEnd, Share, Watch};
 use crate::link::{Arming, Cancelled, LinkEnd, LinkId, Reap, Waker};
 use crate::loopback::MAX_BYTES;
 use crate::memory::copy::copy;
@@ -30,7 +30,7 @@ pub(super) struct ReapHalf {
 /// An open link.
 struct Open {
     id: LinkId,
-    lane: Arc<Lane>,
+    lane: Share,
     watch: Watch,
     pending: VecDeque<WorkRequest>,
     moving: Option<Moving>,
@@ -126,6 +126,13 @@ impl Reap for ReapHalf {
         if self.links.iter().any(Open::wants_a_turn) {
             on.busy();
         }
+    }
+}
+
+impl Drop for ReapHalf {
+    fn drop(&mut self) {
+        self.links.clear();
+        self.poster.wake();
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::clock::Nanos;
-use crate::inproc::{Lane, ReapEnd, Ticket, Watch};
+use crate::inproc::{ReapEnd, Share, Ticket, Watch};
 use crate::link::LinkId;
 use crate::memory::copy::copy;
 use crate::memory::{Guard, LocalSpan, Regions};
@@ -41,7 +41,7 @@ pub(super) struct Item {
 /// See the file's head.
 pub(super) struct Open {
     pub(super) id: LinkId,
-    pub(super) lane: Arc<Lane>,
+    pub(super) lane: Share,
     pub(super) watch: Watch,
     random: Random,
     /// By slot; as many as the lane takes.

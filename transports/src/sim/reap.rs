@@ -208,3 +208,10 @@ impl Reap for ReapHalf {
         }
     }
 }
+
+impl Drop for ReapHalf {
+    fn drop(&mut self) {
+        self.links.clear();
+        self.poster.wake();
+    }
+}

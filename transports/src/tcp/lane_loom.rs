@@ -81,6 +81,31 @@ mod tests {
         });
     }
 
+    /// A reaper that goes outlasts a send, and none begins afterwards: the buffer is the user's when it has gone.
+    #[test]
+    fn a_reaper_that_goes_outlasts_the_send() {
+        loom::model(|| {
+            let shared = Arc::new((Life::default(), UnsafeCell::new(0u8)));
+            let poster = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    let (life, payload) = &*shared;
+                    if life.begin_send() {
+                        // SAFETY: loom checks that nobody writes it meanwhile: the very point.
+                        payload.with(|bytes| assert_eq!(unsafe { *bytes }, 0));
+                        life.let_go();
+                    }
+                }
+            });
+            let (life, payload) = &*shared;
+            life.die();
+            life.outlast_send();
+            // SAFETY: as above: the buffer is the user's again.
+            payload.with_mut(|bytes| unsafe { *bytes = 1 });
+            poster.join().unwrap();
+        });
+    }
+
     /// A poster that found no room is told of the slot that is freed: it sees it itself, or the reaper sees that it
     /// waits. Never neither.
     #[test]

@@ -241,10 +241,16 @@ impl PostLane {
                 return Sent::Some;
             }
         }
+        if !self.end.0.life.begin_send() {
+            return Sent::Dead;
+        }
         let socket = self.end.0.stream.as_fd();
         // SAFETY: the head is ours. Payload lies in regions that the requests have pinned until their
-        // completions, which the reaper withholds until the answer has come or this half has fallen quiet.
-        match unsafe { self.frame.vector.send(socket, super::SEND_BYTES) } {
+        // completions, which the reaper withholds until the answer has come or this half has fallen quiet. A
+        // reaper that is dropped instead waits for `let_go`, and the lane was alive after `begin_send`.
+        let sent = unsafe { self.frame.vector.send(socket, super::SEND_BYTES) };
+        self.end.0.life.let_go();
+        match sent {
             Ok(n) => {
                 self.frame.sent += n;
                 let lane = &self.end.0;

@@ -239,7 +239,9 @@ impl Transport for TcpTransport {
     }
 
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
-        let shared = Arc::new(Pair::new(wake, self.counters.clone()));
+        // A pair that lost a half goes on with what the others share: they are to notice the deaths of new lanes too.
+        let known = self.pairs.lock().unwrap_or_else(PoisonError::into_inner).get(&(nic, pair)).cloned();
+        let shared = known.unwrap_or_else(|| Arc::new(Pair::new(wake, self.counters.clone())));
         let halves = Halves {
             post: Box::new(TcpPost::new(self.regions.clone(), shared.clone())?),
             reap: Box::new(TcpReap::new(self.settings.stall())?),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pipeline_transports::conformance::{self, Fixture};
 use pipeline_transports::loopback::{Loopback, LoopbackSettings};
 use pipeline_transports::sim::{Sim, SimSettings};
-use pipeline_transports::{Caps, Halves, LinkId, Nanos, Regions, Transport};
+use pipeline_transports::{Caps, Halves, LinkId, Nanos, NicId, PairId, Regions, Transport};
 
-use crate::pair::Pair;
+use crate::pair::{Pair, no_wakes};
 
 macro_rules! in_process {
     ($name:ident, $transport:ty, $make:expr) => {
@@ -28,6 +28,9 @@ macro_rules! in_process {
             }
             fn connect(&mut self) -> LinkId {
                 self.0.link()
+            }
+            fn attach_again(&mut self) -> Halves {
+                self.0.near.attach(NicId(0), PairId(0), no_wakes()).unwrap()
             }
             fn halves(&mut self) -> &mut Halves {
                 &mut self.0.halves

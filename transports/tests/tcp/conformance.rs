@@ -50,6 +50,15 @@ macro_rules! fixture {
                 fn connect(&mut self) -> LinkId {
                     self.0.connect()
                 }
+                fn attach_again(&mut self) -> Halves {
+                    self.0.near.attach_again()
+                }
+                fn lose_serve(&mut self) -> bool {
+                    // Lost first: the new one must not inherit anything.
+                    self.0.far.halves.serve = None;
+                    self.0.far.halves.serve = self.0.far.attach_again().serve;
+                    true
+                }
                 fn halves(&mut self) -> &mut Halves {
                     &mut self.0.near.halves
                 }

@@ -44,6 +44,11 @@ impl Side {
         Self { regions, transport, halves }
     }
 
+    /// The halves of a second attach of the same pair.
+    pub fn attach_again(&self) -> Halves {
+        self.transport.attach(NicId(0), PairId(0), no_wakes()).unwrap()
+    }
+
     /// A region of `len` bytes; pinned, as a request's would be.
     pub fn region(&self, len: u64, access: Access) -> RegionId {
         let id = self.regions.add(Memory::allocate(len).unwrap(), access).unwrap();
