@@ -7,15 +7,23 @@ use crate::clock::now;
 use crate::edge::dispatch::destination;
 use crate::edge::queue::{Parcel, Ring};
 use crate::item::{BATCH, Batch, Item};
-use crate::stage::Spec;
-use crate::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
+use crate::stage::{Spec, Waker};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, OnceLock, Ordering};
 
 /// Why a submission was not taken. Nothing of it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     /// A ring has no room for its part: try again when some work has ended.
-    #[error("the entry queue has no room: try again when some work has ended, or enlarge `submit -> ..`")]
-    NoRoom,
+    #[error(
+        "the entry queue has room for {free} of {asked} entries: try again when some work has ended, or enlarge \
+         `submit -> ..`"
+    )]
+    NoRoom {
+        /// Entries that were to go to one worker.
+        asked: usize,
+        /// Entries that its ring had room for.
+        free: usize,
+    },
     /// The engine drains or has stopped, or the graph has no `submit` edge.
     #[error("the graph takes nothing: it drains, has stopped, or has no `submit` edge")]
     Closed,
@@ -23,17 +31,28 @@ pub enum Full {
 
 /// Set in the credits of a closed gate; credits stay far below.
 const CLOSED: usize = 1 << (usize::BITS - 1);
+/// Set by whoever found too few credits: the next one that comes back rings [`Gate::room`]. In the same word, so
+/// that neither a fence nor a second look is needed to lose no ring.
+const WANTED: usize = 1 << (usize::BITS - 2);
+const CREDITS: usize = WANTED - 1;
 
 /// Entries of one ring that nobody has reserved.
 pub struct Gate {
     credits: AtomicUsize,
     capacity: usize,
+    /// Rung when credits come back that were wanted.
+    room: OnceLock<Waker>,
 }
 
 impl Gate {
     /// A gate before an empty ring.
     pub fn new(capacity: usize) -> Self {
-        Self { credits: AtomicUsize::new(capacity), capacity }
+        Self { credits: AtomicUsize::new(capacity), capacity, room: OnceLock::new() }
+    }
+
+    /// Says whom to ring when credits come back after a [`Self::reserve`] found too few. The first call counts.
+    pub fn ring_for_room(&self, waker: Waker) {
+        let _ = self.room.set(waker);
     }
 
     /// Takes `entries` credits.
@@ -41,32 +60,55 @@ impl Gate {
     /// # Errors
     /// [`Full`] when there are fewer, or the gate is closed.
     pub fn reserve(&self, entries: usize) -> Result<(), Full> {
-        let take = |credits: usize| {
-            if credits & CLOSED == 0 { credits.checked_sub(entries) } else { None }
+        // Too few: the word changes as well, so that whoever adds to it next knows.
+        let take = |word: usize| match (word & CLOSED, (word & CREDITS).checked_sub(entries)) {
+            (0, Some(left)) => Some(word & WANTED | left),
+            (0, None) if word & WANTED == 0 => Some(word | WANTED),
+            _ => None,
         };
-        match self.credits.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take) {
-            Ok(_) => Ok(()),
-            Err(credits) if credits & CLOSED != 0 => Err(Full::Closed),
-            Err(_) => Err(Full::NoRoom),
+        match self.credits.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) {
+            Ok(word) if word & CREDITS >= entries => Ok(()),
+            Err(word) if word & CLOSED != 0 => Err(Full::Closed),
+            Ok(word) | Err(word) => Err(Full::NoRoom { asked: entries, free: word & CREDITS }),
         }
     }
 
     /// Gives one credit back, after an entry was popped.
+    #[inline]
     pub fn refund(&self) {
-        self.credits.fetch_add(1, Ordering::AcqRel);
+        self.refund_all(1);
     }
 
+    #[inline]
     fn refund_all(&self, entries: usize) {
-        self.credits.fetch_add(entries, Ordering::AcqRel);
+        if self.credits.fetch_add(entries, Ordering::AcqRel) & WANTED != 0 {
+            self.ring();
+        }
+    }
+
+    #[cold]
+    fn ring(&self) {
+        let before = self.credits.fetch_and(!WANTED, Ordering::AcqRel);
+        if before & WANTED != 0
+            && let Some(waker) = self.room.get()
+        {
+            waker.wake();
+        }
     }
 
     pub(crate) fn close(&self) {
-        self.credits.fetch_or(CLOSED, Ordering::AcqRel);
+        self.credits.fetch_or(CLOSED | WANTED, Ordering::AcqRel);
+        // Whoever waits for room learns that there will be none.
+        self.ring();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.credits.load(Ordering::Acquire) & CLOSED != 0
     }
 
     /// Entries reserved and not yet popped.
     pub(crate) fn taken(&self) -> usize {
-        self.capacity.saturating_sub(self.credits.load(Ordering::Acquire) & !CLOSED)
+        self.capacity.saturating_sub(self.credits.load(Ordering::Acquire) & CREDITS)
     }
 }
 
@@ -99,6 +141,17 @@ impl<T: Item> Inlet<T> {
     /// Destinations: the workers of the target's pool; 1 with `dispatch = "any"`, 0 without a submit edge.
     pub fn workers(&self) -> usize {
         self.entry.as_ref().map_or(0, |e| e.rings.len())
+    }
+
+    /// Says whom to ring when there is room again after a submission found none. The first call of an engine counts.
+    pub fn ring_for_room(&self, waker: &Waker) {
+        let gates = self.entry.iter().flat_map(|entry| &entry.gates);
+        gates.for_each(|gate| gate.ring_for_room(waker.clone()));
+    }
+
+    /// Whether nothing will ever be taken any more.
+    pub fn is_closed(&self) -> bool {
+        self.entry.as_ref().is_none_or(|entry| entry.gates.iter().any(|gate| gate.is_closed()))
     }
 
     /// The destination of `item`, below [`Inlet::workers`]. Items of one destination may be chained.

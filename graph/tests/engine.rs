@@ -5,7 +5,7 @@ mod rig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pipeline_graph::{Dispatch, Fault, Full, Mode, PortId, State};
+use pipeline_graph::{Dispatch, Fault, Full, Mode, PortId, State, Waker};
 use rig::{OUT, Rig, Seen, in_seconds, queue, queue_by, reject, submit, until};
 
 const INLINE: Mode = Mode::Inline;
@@ -117,6 +117,9 @@ fn the_inlet_is_all_or_nothing() {
     let engine = rig.start();
     let inlet = engine.inlet();
     assert_eq!((inlet.workers(), inlet.worker_of(7)), (3, 1));
+    let rings = Arc::new(AtomicU64::new(0));
+    let rung = rings.clone();
+    inlet.ring_for_room(&Waker::new(move || drop(rung.fetch_add(1, Ordering::AcqRel))));
     // One entry in worker 0's hands, one in its ring: then there is no room for it.
     let mut for_zero = 0;
     until("worker 0 is full", || {
@@ -124,11 +127,14 @@ fn the_inlet_is_all_or_nothing() {
         for_zero += u64::from(taken);
         for_zero == 2
     });
-    assert_eq!(inlet.push_all(&[1, 2, 3]), Err(Full::NoRoom));
+    assert_eq!(inlet.push_all(&[1, 2, 3]), Err(Full::NoRoom { asked: 1, free: 0 }));
     let many: Vec<u64> = (0..99).collect();
-    assert_eq!(inlet.push_all(&many), Err(Full::NoRoom), "33 items of a worker need two entries");
+    let two = Err(Full::NoRoom { asked: 2, free: 0 });
+    assert_eq!(inlet.push_all(&many), two, "33 items of a worker need two entries");
     assert_eq!(seen.count(), 0, "nothing of a refused submission arrives");
+    let before = rings.load(Ordering::Acquire);
     gate.store(1, Ordering::Release);
+    until("a ring for room", || rings.load(Ordering::Acquire) == before + 1);
     until("room", || inlet.push_all(&[1, 2, 3]).is_ok());
     assert!(engine.drain(in_seconds(30)).empty);
     assert_eq!(seen.count(), 5);

@@ -10,7 +10,7 @@ use pipeline_graph::bell::{Bell, Sleeper};
 use pipeline_graph::edge::back::Back;
 use pipeline_graph::edge::queue::Ring;
 use pipeline_graph::inlet::Gate;
-use pipeline_graph::{Arena, Batch, Cache};
+use pipeline_graph::{Arena, Batch, Cache, Waker};
 
 /// More preemptions than a lost wake-up or an ABA needs, few enough to end within seconds.
 fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
@@ -296,5 +296,24 @@ fn a_paid_entry_has_room() {
         let paid: u32 = submitters.into_iter().map(|s| s.join().unwrap()).sum();
         popped += u32::from(ring.pop().is_some());
         assert_eq!(paid, popped);
+    });
+}
+
+/// A submitter that found no credit, and sleeps until it is rung for, is rung for by the credit that comes back, or
+/// by the close; with two of them, both go on.
+#[test]
+fn room_rings_whoever_wants_it() {
+    model(3, || {
+        let gate = Arc::new(Gate::new(0));
+        let bells = [Arc::new(Bell::new()), Arc::new(Bell::new())];
+        let all = bells.clone();
+        gate.ring_for_room(Waker::new(move || all.iter().for_each(|bell| bell.ring())));
+        let waiters = bells.map(|bell| {
+            let gate = gate.clone();
+            thread::spawn(move || look_until(&mut Sleeper::new(bell), || gate.reserve(1).is_ok()))
+        });
+        gate.refund();
+        gate.refund();
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
     });
 }

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ledger::{NIL, Summary};
-use crate::reason::{Failure, Reason};
+use crate::reason::{Failure, Reason, SUBMIT_STAGE};
 use crate::world::World;
 
 /// Handle of an accepted batch. Shareable between threads.
+///
+/// In a process forked from the engine's, a batch that was not done has failed there and then
+/// ([`Reason::Forked`]): it goes on in the parent, whose batch this copy does not touch.
 ///
 /// Its slots are freed when it is dropped; if it is dropped before its end, its transfers go on (cancel it
 /// first if they should not) and whoever ends the last one frees them.
@@ -57,7 +60,13 @@ impl Batch {
 
     /// Whether it is done, and then what it came to: one load.
     pub fn poll(&self) -> Option<Summary> {
-        self.world.ledger.batches.summary(self.index)
+        self.world.ledger.batches.summary(self.index).or_else(|| self.forked())
+    }
+
+    /// What it is in a forked child, if it was not done.
+    fn forked(&self) -> Option<Summary> {
+        let child = !self.world.regions.origin().is_here();
+        child.then_some(Summary { requests: self.len, failed: self.len, bytes: 0 })
     }
 
     /// Sleeps until it is done. Costs no CPU while it waits (with `via = ["status"]` alone nobody wakes it, and it
@@ -69,6 +78,9 @@ impl Batch {
         if pipeline_graph::on_engine_thread() {
             return self.poll().ok_or(WaitError::WouldDeadlock);
         }
+        if let Some(done) = self.poll() {
+            return Ok(done);
+        }
         let ledger = &self.world.ledger;
         ledger.batches.wait(self.index, timeout, ledger.is_told()).ok_or(WaitError::Timeout)
     }
@@ -77,7 +89,9 @@ impl Batch {
     /// of which bytes have left is waited for a tenth of a second; if no answer comes its link is aborted, and other
     /// WRITEs that had begun on it end `Undetermined`. When the batch is done nothing touches its buffers any more.
     pub fn cancel(&self) {
-        self.world.ledger.cancel(self.index);
+        if self.forked().is_none() {
+            self.world.ledger.cancel(self.index);
+        }
     }
 
     /// What became of each request, in the order of submission.
@@ -95,10 +109,13 @@ impl Batch {
     fn status(&self, request: u32) -> Status {
         let ledger = &self.world.ledger;
         let (ended, code, _) = ledger.request(request).result();
-        if !ended {
-            return Status::Pending;
-        }
         let cover = ledger.cover_of(request);
+        if !ended {
+            return match self.forked() {
+                None => Status::Pending,
+                Some(_) => Status::Failed(self.failure(Reason::Forked, cover.peer(), SUBMIT_STAGE)),
+            };
+        }
         match code.reason(cover.len(), ledger.window.bytes_limit()) {
             None => Status::Done,
             Some(reason) => Status::Failed(self.failure(reason, cover.peer(), code.stage())),
@@ -127,7 +144,7 @@ impl fmt::Debug for Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        if self.world.ledger.batches.detach(self.index) {
+        if self.world.regions.origin().is_here() && self.world.ledger.batches.detach(self.index) {
             self.world.ledger.free_batch(self.index);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use pipeline_graph::{Full, Nanos};
+use pipeline_graph::{Full, Nanos, Waker};
 use pipeline_transports::{Error, RegionId, Span, clock};
 
 use crate::batch::Batch;
@@ -21,10 +21,17 @@ use crate::world::World;
 #[non_exhaustive]
 pub enum SubmitError {
     /// A table or the first edge is full.
-    #[error("busy: no room in {what}; free finished batches or submit again later (`submit_wait` waits)")]
+    #[error(
+        "busy: {asked} wanted of {what}, {free} free now; free finished batches or submit again later \
+         (`submit_wait` waits)"
+    )]
     Busy {
         /// What is full: a key under `[limits]`, or the edge from `submit`.
         what: &'static str,
+        /// How many of it the batch needs.
+        asked: u64,
+        /// How many there were.
+        free: u64,
     },
     /// It could never fit.
     #[error(
@@ -53,6 +60,20 @@ pub enum SubmitError {
     /// The engine drains or has stopped.
     #[error("the engine takes no more work: it drains or has stopped; start it again")]
     Stopped,
+    /// This process was forked from the one whose engine it is.
+    #[error("not usable after fork: the engine's threads stayed in the parent; start a new engine in the child")]
+    Forked,
+}
+
+impl From<Full> for SubmitError {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::NoRoom { asked, free } => {
+                Self::Busy { what: "the edge from `submit`", asked: asked as u64, free: free as u64 }
+            }
+            Full::Closed => Self::Stopped,
+        }
+    }
 }
 
 /// The way into the graph. Implemented for the engine's inlet; a test may have its own.
@@ -66,6 +87,10 @@ pub trait Inlet: Send + Sync {
     /// # Errors
     /// [`SubmitError::Busy`] or [`SubmitError::Stopped`].
     fn push_all(&self, keys: &[Key]) -> Result<(), SubmitError>;
+    /// Whether it will never take anything any more.
+    fn is_closed(&self) -> bool;
+    /// Says whom to ring when there is room again after a push found none, or it was closed.
+    fn ring_for_room(&self, waker: &Waker);
 }
 
 impl Inlet for pipeline_graph::Inlet<Key> {
@@ -78,10 +103,15 @@ impl Inlet for pipeline_graph::Inlet<Key> {
     }
 
     fn push_all(&self, keys: &[Key]) -> Result<(), SubmitError> {
-        pipeline_graph::Inlet::push_all(self, keys).map_err(|full| match full {
-            Full::NoRoom => SubmitError::Busy { what: "the edge from `submit`" },
-            Full::Closed => SubmitError::Stopped,
-        })
+        Ok(pipeline_graph::Inlet::push_all(self, keys)?)
+    }
+
+    fn is_closed(&self) -> bool {
+        pipeline_graph::Inlet::is_closed(self)
+    }
+
+    fn ring_for_room(&self, waker: &Waker) {
+        pipeline_graph::Inlet::ring_for_room(self, waker);
     }
 }
 
@@ -108,6 +138,8 @@ const NO_CHAIN: Chain = Chain { first: NIL, last: NIL };
 impl Client {
     /// `deadline` is that of requests that name none.
     pub fn new(world: Arc<World>, inlet: Arc<dyn Inlet>, deadline: Duration) -> Self {
+        let ledger = world.ledger.clone();
+        inlet.ring_for_room(&Waker::new(move || ledger.line.tell()));
         Self { world, inlet, deadline }
     }
 
@@ -120,6 +152,9 @@ impl Client {
     /// # Errors
     /// See [`SubmitError`]; nothing was submitted then.
     pub fn submit(&self, requests: &[Request], options: Options) -> Result<Batch, SubmitError> {
+        if !self.is_here() {
+            return Err(SubmitError::Forked);
+        }
         let ledger = &self.world.ledger;
         let (asked, limit) = (requests.len() as u64, u64::from(ledger.requests_limit()));
         if asked > limit {
@@ -133,10 +168,14 @@ impl Client {
         if let Some((index, what)) = nonsense {
             return Err(SubmitError::BadRequest { index, what });
         }
-        let batch = ledger.batches.take().ok_or(SubmitError::Busy { what: "limits.batches" })?;
+        let busy = |what, asked, free: u32| match self.inlet.is_closed() {
+            true => SubmitError::Stopped,
+            false => SubmitError::Busy { what, asked, free: u64::from(free) },
+        };
+        let batch = ledger.batches.take().ok_or_else(|| busy("limits.batches", 1, 0))?;
         if !ledger.reserve_requests(len) {
             ledger.batches.give(batch);
-            return Err(SubmitError::Busy { what: "limits.requests" });
+            return Err(busy("limits.requests", asked, ledger.free_requests()));
         }
         let deadline =
             u64::try_from(options.deadline.unwrap_or(self.deadline).as_nanos()).unwrap_or(u64::MAX);
@@ -147,6 +186,10 @@ impl Client {
     /// As [`Self::submit`], but waits up to `timeout` while it is busy. On a thread of an engine, where waiting would
     /// be for ever, it answers [`SubmitError::WouldDeadlock`] instead.
     ///
+    /// Those who wait are served in the order in which they came; each freed batch and each free place on the first
+    /// edge wakes the first of them only. Others may find room before it for a millisecond, and with
+    /// [`Self::submit`], which never waits, at any time.
+    ///
     /// # Errors
     /// As [`Self::submit`].
     pub fn submit_wait(
@@ -155,24 +198,42 @@ impl Client {
         options: Options,
         timeout: Duration,
     ) -> Result<Batch, SubmitError> {
+        if !self.is_here() {
+            return Err(SubmitError::Forked);
+        }
         let by = clock::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
-        match self.submit(requests, options) {
-            Err(SubmitError::Busy { .. }) => {}
-            end => return end,
+        let line = &self.world.ledger.line;
+        let mut busy = None;
+        if timeout.is_zero() || !line.is_due() || pipeline_graph::on_engine_thread() {
+            match self.submit(requests, options) {
+                Err(error @ SubmitError::Busy { .. }) => busy = Some(error),
+                end => return end,
+            }
         }
         if pipeline_graph::on_engine_thread() {
             return Err(SubmitError::WouldDeadlock);
         }
-        let waiting = self.world.ledger.freed.wait();
+        let place = line.stand();
         loop {
-            let seen = waiting.seen();
-            match self.submit(requests, options) {
-                Err(SubmitError::Busy { .. }) if clock::now() < by => {}
-                end => return end,
+            if place.may_try() || busy.is_none() && clock::now() >= by {
+                match self.submit(requests, options) {
+                    Err(error @ SubmitError::Busy { .. }) => busy = Some(error),
+                    end => return end,
+                }
             }
-            // A freed batch wakes; room on the first edge does not, hence a bound to each nap.
-            waiting.sleep(seen, clock::until(by).min(Duration::from_millis(1)));
+            let left = clock::until(by);
+            if left.is_zero()
+                && let Some(error) = busy.take()
+            {
+                return Err(error);
+            }
+            place.sleep(left);
         }
+    }
+
+    /// Whether this is the process of the engine, not a child forked from it.
+    fn is_here(&self) -> bool {
+        self.world.regions.origin().is_here()
     }
 
     /// Fills the tables, and pushes.

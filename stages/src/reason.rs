@@ -47,6 +47,8 @@ pub enum Reason {
     StagePanic,
     /// The engine was stopped while it was inside.
     Stopped,
+    /// This process was forked while it was under way: it goes on in the parent, and only there.
+    Forked,
 }
 
 /// What a transport said.
@@ -93,6 +95,7 @@ impl Reason {
             Self::Transport(Transport::Failed) => "the transport completed it with an error".into(),
             Self::StagePanic => "the stage panicked while it held it".into(),
             Self::Stopped => "the engine was stopped".into(),
+            Self::Forked => "it goes on in the process that this one was forked from".into(),
         }
     }
 
@@ -116,6 +119,7 @@ impl Reason {
             Self::Transport(Transport::Failed) => "submit it again; raise `attempts` if this happens often",
             Self::StagePanic => "report the panic message in the log as a bug, and submit again",
             Self::Stopped => "start the engine again",
+            Self::Forked => "ask there, or start a new engine here",
         }
     }
 }
@@ -146,6 +150,7 @@ const PLAIN: &[Reason] = &[
     Reason::Transport(Transport::Failed),
     Reason::StagePanic,
     Reason::Stopped,
+    Reason::Forked,
 ];
 const TOO_LARGE: u32 = 100;
 const REFUSED: u32 = 101;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use crossbeam_channel::{Sender, bounded};
 use pipeline_configs::{Config, SegmentConfig, SegmentKind};
-use pipeline_graph::{Engine as Graph, Full, Inlet as GraphInlet};
+use pipeline_graph::{Engine as Graph, Inlet as GraphInlet, Waker};
 use pipeline_stages::catalog;
 use pipeline_stages::control::{Control, Settings};
 use pipeline_stages::faults::Verdicts;
@@ -173,10 +173,15 @@ impl Inlet for Entry {
     }
 
     fn push_all(&self, keys: &[Key]) -> Result<(), SubmitError> {
-        self.0.push_all(keys).map_err(|full| match full {
-            Full::NoRoom => SubmitError::Busy { what: "the edge from `submit`" },
-            Full::Closed => SubmitError::Stopped,
-        })
+        Ok(self.0.push_all(keys)?)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn ring_for_room(&self, waker: &Waker) {
+        self.0.ring_for_room(waker);
     }
 }
 

@@ -5,7 +5,7 @@ mod batches;
 mod bells;
 mod ending;
 mod free;
-mod freed;
+mod line;
 mod requests;
 mod slot;
 
@@ -27,7 +27,7 @@ use crate::key::Key;
 use crate::reason::{Code, Reason, StageIx};
 use crate::window::{Grant, Window};
 use free::FreeList;
-use freed::Freed;
+use line::Line;
 
 /// Sizes of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +92,8 @@ pub struct Ledger {
     told: AtomicBool,
     /// The engine is being stopped: stages that go have not panicked.
     closing: AtomicBool,
-    /// What `submit_wait` sleeps on.
-    pub(crate) freed: Freed,
+    /// Where `submit_wait` waits.
+    pub(crate) line: Line,
 }
 
 /// How much of each table is taken; for tests, metrics and the drain report.
@@ -136,7 +136,7 @@ impl Ledger {
             cancels: AtomicU64::new(0),
             told: AtomicBool::new(true),
             closing: AtomicBool::new(false),
-            freed: Freed::default(),
+            line: Line::default(),
         }
     }
 
@@ -169,6 +169,11 @@ impl Ledger {
     /// `limits.requests`.
     pub fn requests_limit(&self) -> u32 {
         self.requests.len() as u32
+    }
+
+    /// Requests that are not taken.
+    pub(crate) fn free_requests(&self) -> u32 {
+        self.free_requests.len()
     }
 
     /// Slots of slices and of cover slices together: positions are below it.
@@ -308,6 +313,7 @@ impl Ledger {
     /// panicked ones. What has not ended is ended by [`Self::end_all`], afterwards.
     pub fn close(&self) {
         self.closing.store(true, Release);
+        self.line.tell();
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -365,7 +371,7 @@ impl Ledger {
             self.free_requests.give(first, last, n, |i| &self.request(i).chain);
         }
         self.batches.give(batch);
-        self.freed.tell();
+        self.line.tell();
     }
 
     /// Asks all slices of a batch to end, and the stages that hold some to look.

@@ -7,11 +7,13 @@ mod gate;
 mod guard;
 mod local;
 mod mapping;
+mod origin;
 mod region;
 mod regions;
 
 pub use access::{Access, RegionId};
 pub use guard::{Guard, LocalSpan};
 pub use mapping::{Memory, Pages};
+pub use origin::Origin;
 pub use region::Region;
 pub use regions::{RegionFacts, Regions};

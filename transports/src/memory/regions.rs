@@ -12,6 +12,7 @@ use crate::memory::access::{Access, RegionId};
 use crate::memory::gate::{Barred, Gate, READ, WRITE};
 use crate::memory::guard::{Guard, LocalSpan};
 use crate::memory::mapping::Memory;
+use crate::memory::origin::Origin;
 use crate::sync::{AtomicU64, Ordering};
 use crate::wr::{Op, Refusal};
 
@@ -43,6 +44,7 @@ struct Entry {
 pub struct Regions {
     slots: Box<[Slot]>,
     book: Mutex<Book>,
+    origin: Origin,
 }
 
 /// What is known of a live region.
@@ -78,7 +80,14 @@ impl Regions {
         Self {
             slots: (0..capacity).map(slot).collect(),
             book: Mutex::new(Book { by_base: BTreeMap::new(), free: (0..capacity).collect() }),
+            origin: Origin::here(),
         }
+    }
+
+    /// The process they are of. In a child forked from it nothing may be registered or given back.
+    #[inline]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// How many regions it can hold.
@@ -86,9 +95,9 @@ impl Regions {
         self.slots.len()
     }
 
-    /// How many regions are live.
+    /// How many regions are live; none in a forked child.
     pub fn len(&self) -> usize {
-        self.book().by_base.len()
+        self.book().map_or(0, |book| book.by_base.len())
     }
 
     /// Whether no region is live.
@@ -100,7 +109,7 @@ impl Regions {
     ///
     /// # Errors
     /// [`Error::BadArgument`] for 0 bytes, address 0 or a range that wraps, [`Error::Overlap`] naming
-    /// the live region, [`Error::Limit`]. The memory is dropped (unmapped, if it was ours) on error.
+    /// the live region, [`Error::Limit`], [`Error::Forked`]. The memory is dropped (unmapped, if it was ours) on error.
     pub fn add(&self, memory: Memory, access: Access) -> Result<RegionId, Error> {
         let (base, len) = (memory.ptr() as u64, memory.len());
         if len == 0 || base == 0 {
@@ -113,7 +122,7 @@ impl Regions {
                 "a region of {len} bytes at address {base:#x} passes the end of memory"
             ))
         })?;
-        let mut book = self.book();
+        let mut book = self.book()?;
         if let Some((_, below)) = book.by_base.range(..end).next_back()
             && below.memory.ptr() as u64 + below.memory.len() > base
         {
@@ -138,7 +147,7 @@ impl Regions {
     /// # Errors
     /// [`Error::Busy`] while pinned or accessed by a peer, [`Error::NotRegistered`].
     pub fn remove(&self, id: RegionId) -> Result<Memory, Error> {
-        let mut book = self.book();
+        let mut book = self.book()?;
         let (slot, generation) = self.slot(id).ok_or(Error::NotRegistered(id))?;
         let was_open = slot.pins.shut(generation).ok_or(Error::NotRegistered(id))?;
         let busy = if slot.pins.holders(generation) != Some(0) {
@@ -167,7 +176,7 @@ impl Regions {
     /// # Errors
     /// [`Error::NotRegistered`].
     pub fn shut(&self, id: RegionId) -> Result<(), Error> {
-        let _book = self.book();
+        let _book = self.book()?;
         let (slot, generation) = self.slot(id).ok_or(Error::NotRegistered(id))?;
         slot.pins.shut(generation).ok_or(Error::NotRegistered(id))?;
         slot.peers.shut(generation).ok_or(Error::NotRegistered(id))?;
@@ -179,7 +188,7 @@ impl Regions {
     /// # Errors
     /// [`Error::NotRegistered`].
     pub fn reopen(&self, id: RegionId) -> Result<(), Error> {
-        let _book = self.book();
+        let _book = self.book()?;
         let (slot, generation) = self.slot(id).ok_or(Error::NotRegistered(id))?;
         slot.pins.holders(generation).ok_or(Error::NotRegistered(id))?;
         slot.pins.reopen(generation);
@@ -255,7 +264,7 @@ impl Regions {
 
     /// What is known of a live region.
     pub fn facts(&self, id: RegionId) -> Option<RegionFacts> {
-        let book = self.book();
+        let book = self.book().ok()?;
         let (slot, generation) = self.slot(id)?;
         let pins = slot.pins.holders(generation)?;
         let entry = book.by_base.get(&slot.base.load(Ordering::Relaxed))?;
@@ -282,9 +291,13 @@ impl Regions {
         RegionId::new(index, self.slots[index as usize].peers.generation())
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> Result<MutexGuard<'_, Book>, Error> {
+        if !self.origin.is_here() {
+            // A thread that the fork has left behind may hold the lock for ever.
+            return Err(Error::Forked);
+        }
         // A panic under this lock leaves at worst a slot that is never used again.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(self.book.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
