@@ -27,6 +27,7 @@ pub mod outlet;
 mod placement;
 pub mod plan;
 mod pool;
+pub mod signals;
 pub mod stage;
 pub mod stats;
 mod sync;

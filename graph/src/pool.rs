@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::cpus;
 use crate::engine::StartError;
 use crate::item::Item;
+use crate::signals;
 use crate::worker::Worker;
 
 /// Starts a thread for each worker. On an error no worker has run, and no thread is left.
@@ -70,6 +71,7 @@ fn start<T: Item>(
             worker.run();
         }
     };
+    let _signals = signals::block();
     std::thread::Builder::new()
         .name(name.clone())
         .spawn(body)

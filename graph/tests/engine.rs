@@ -119,7 +119,9 @@ fn the_inlet_is_all_or_nothing() {
     assert_eq!((inlet.workers(), inlet.worker_of(7)), (3, 1));
     let rings = Arc::new(AtomicU64::new(0));
     let rung = rings.clone();
-    inlet.ring_for_room(&Waker::new(move || drop(rung.fetch_add(1, Ordering::AcqRel))));
+    inlet.ring_for_room(&Waker::new(move || {
+        rung.fetch_add(1, Ordering::AcqRel);
+    }));
     // One entry in worker 0's hands, one in its ring: then there is no room for it.
     let mut for_zero = 0;
     until("worker 0 is full", || {

@@ -61,7 +61,9 @@ pub enum SubmitError {
     #[error("the engine takes no more work: it drains or has stopped; start it again")]
     Stopped,
     /// This process was forked from the one whose engine it is.
-    #[error("not usable after fork: the engine's threads stayed in the parent; start a new engine in the child")]
+    #[error(
+        "not usable after fork: the engine's threads stayed in the parent; start a new engine in the child"
+    )]
     Forked,
 }
 

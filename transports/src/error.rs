@@ -67,7 +67,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// This process was forked from the one whose engine this is.
-    #[error("not usable after fork: the engine's threads stayed in the parent; start a new engine in the child")]
+    #[error(
+        "not usable after fork: the engine's threads stayed in the parent; start a new engine in the child"
+    )]
     Forked,
     /// This transport cannot do it.
     #[error("transport `{transport}` cannot {what}")]

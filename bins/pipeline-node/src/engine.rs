@@ -28,6 +28,10 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running node. Cheap to clone; all methods may be called from any thread. When the last clone (and the last
 /// [`Peer`]) is gone it stops at once; to let work end first, [`Engine::drain`].
+///
+/// In a process forked from the one that started it, it is not usable: what can fail answers [`Error::Forked`] or
+/// [`SubmitError::Forked`] at once, [`Self::drain`] and [`Self::stats`] are empty, [`Self::stop`] and dropping it do
+/// nothing. Sockets, files and threads are the parent's and go on there. The child may start an engine of its own.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
@@ -84,6 +88,11 @@ impl Engine {
         Ok(Self { inner: Arc::new(Inner { world, control, config, client, graph, book }) })
     }
 
+    /// Refuses in a forked child, where locks may be held by threads that are not there.
+    pub(crate) fn here(&self) -> Result<(), Error> {
+        if self.inner.is_here() { Ok(()) } else { Err(Error::Forked) }
+    }
+
     /// `[node] name`.
     pub fn name(&self) -> &str {
         &self.inner.world.name
@@ -113,6 +122,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Memory`]: empty, overlapping a registered region, or `limits.regions`.
     pub fn register(&self, memory: Memory, access: Access) -> Result<Region, Error> {
+        self.here()?;
         self.inner.book.register(&self.inner.world, memory, access)
     }
 
@@ -121,6 +131,9 @@ impl Engine {
     /// # Errors
     /// The region, with `Busy` while requests or peers use it: wait and try again, or [`Self::unregister_within`].
     pub fn unregister(&self, region: Region) -> Result<Memory, (Region, Error)> {
+        if let Err(error) = self.here() {
+            return Err((region, error));
+        }
         self.inner.book.unregister(&self.inner.world, region)
     }
 
@@ -129,6 +142,9 @@ impl Engine {
     /// # Errors
     /// The region, usable again, when `timeout` passed first.
     pub fn unregister_within(&self, region: Region, timeout: Duration) -> Result<Memory, (Region, Error)> {
+        if let Err(error) = self.here() {
+            return Err((region, error));
+        }
         self.inner.book.unregister_within(&self.inner.world, region, timeout)
     }
 
@@ -137,6 +153,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Segment`]: the name is taken or no name.
     pub fn add_segment(&self, name: &str) -> Result<(), Error> {
+        self.here()?;
         Ok(self.inner.world.segments.create(name, "dram")?)
     }
 
@@ -146,11 +163,15 @@ impl Engine {
     /// # Errors
     /// [`Error::Segment`], [`Error::Memory`] if it is not registered any more.
     pub fn publish(&self, segment: &str, region: &Region) -> Result<u64, Error> {
+        self.here()?;
         self.inner.book.publish(&self.inner.world, segment, region.id())
     }
 
     /// Names of our segments.
     pub fn segments(&self) -> Vec<String> {
+        if self.here().is_err() {
+            return Vec::new();
+        }
         self.inner.world.segments.names().into_iter().map(|(name, _)| name).collect()
     }
 
@@ -167,6 +188,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_within(&self, peer: &str, timeout: Duration) -> Result<Peer, Error> {
+        self.here()?;
         let id = self.inner.control.open(peer, by(timeout))?;
         Peer::of(self.clone(), id)
     }
@@ -194,6 +216,9 @@ impl Engine {
 
     /// What the engine measures of itself. Subtract two with [`Snapshot::since`].
     pub fn stats(&self) -> Snapshot {
+        if self.here().is_err() {
+            return Snapshot::default();
+        }
         self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).snapshot()
     }
 
@@ -205,12 +230,18 @@ impl Engine {
 
     /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.
     pub fn reset_peaks(&self) {
+        if self.here().is_err() {
+            return;
+        }
         self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).reset_peaks();
     }
 
     /// Takes nothing new from now on, and waits up to `timeout` until everything accepted has ended. The report
     /// names the stages that still hold something. May be called again; it goes on draining.
     pub fn drain(&self, timeout: Duration) -> DrainReport {
+        if self.here().is_err() {
+            return DrainReport { empty: false, took_ns: 0, left: Vec::new() };
+        }
         self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).drain(by(timeout))
     }
 
@@ -221,12 +252,29 @@ impl Engine {
 }
 
 impl Inner {
+    fn is_here(&self) -> bool {
+        self.world.regions.origin().is_here()
+    }
+
     fn stop(&self) {
+        if !self.is_here() {
+            return;
+        }
         self.control.close();
         self.world.ledger.close();
         self.graph.write().unwrap_or_else(PoisonError::into_inner).stop();
         // What stages and transports still held; those on edges the graph has ended itself.
         self.world.ledger.end_all(Reason::Stopped);
+    }
+}
+
+/// In a forked child everything is forgotten: to join threads that are not there is to wait for ever, and sockets are
+/// the parent's as well.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if !self.inner.is_here() {
+            std::mem::forget(self.inner.clone());
+        }
     }
 }
 

@@ -21,6 +21,11 @@ pub enum Error {
     /// A peer, or the listener.
     #[error(transparent)]
     Control(#[from] control::Error),
+    /// This process was forked from the one whose engine it is.
+    #[error(
+        "not usable after fork: the engine's threads stayed in the parent; start a new engine in the child"
+    )]
+    Forked,
     /// A name of one of our own segments.
     #[error(transparent)]
     Segment(#[from] SegmentError),

@@ -91,6 +91,7 @@ impl Peer {
     }
 
     fn ask(&self, message: Message) -> Result<Message, Error> {
+        self.engine.here()?;
         Ok(self.engine.inner.control.request(self.id, message, by(ANSWER_TIMEOUT))?)
     }
 

@@ -24,6 +24,7 @@ pub use settings::Settings;
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +33,7 @@ use crossbeam_channel::{Receiver, bounded};
 use pipeline_graph::Waker;
 use pipeline_transports::control::{Address, Identity, Message};
 use pipeline_transports::{Nanos, clock};
+use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
@@ -92,10 +94,13 @@ impl Control {
         });
         let (told, hear) = bounded(1);
         let inner = shared.clone();
+        // Resolver threads inherit it.
+        let signals = pipeline_graph::signals::block();
         let thread = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || thread_main(&inner, &events, &told))
             .map_err(|e| Error::Start(e.to_string()))?;
+        drop(signals);
         match hear.recv() {
             Ok(Ok(runtime)) => Ok(Self { shared, runtime, thread: Mutex::new(Some(thread)) }),
             Ok(Err(error)) => {
@@ -251,6 +256,7 @@ fn thread_main(
                 return;
             }
         }
+        let socket = listener.as_fd().try_clone_to_owned();
         tokio::spawn(listener::accept(shared.clone(), listener));
         let bell = Arc::new(Notify::new());
         let ring = bell.clone();
@@ -262,6 +268,9 @@ fn thread_main(
         // Sessions say goodbye and have their links killed; a stuck one is not waited for.
         let mut running = shared.running.subscribe();
         let _ = tokio::time::timeout(Duration::from_millis(500), running.wait_for(|n| *n == 0)).await;
+        // Not only closed: a child that the application forked may have a copy of the descriptor, and would keep the
+        // address.
+        let _ = socket.map(|socket| shutdown(socket, Shutdown::Both));
     });
     runtime.shutdown_timeout(Duration::from_millis(100));
 }

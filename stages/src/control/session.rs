@@ -11,6 +11,7 @@ use pipeline_transports::control::codec::encode;
 use pipeline_transports::control::{Established, Frame, FrameReader, Hello, Message, Received};
 use pipeline_transports::transport::SessionId;
 use pipeline_transports::{Nanos, clock};
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -192,6 +193,8 @@ impl Session {
             // Between two frames only, and only if it fits the socket: nobody is waited for any more.
             let _ = stream.try_write(&bye);
         }
+        // Not only closed: a child that the application forked may have a copy of the descriptor.
+        let _ = shutdown(&stream, Shutdown::Both);
         self.end(&reason);
         reason
     }

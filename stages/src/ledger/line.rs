@@ -139,11 +139,8 @@ mod tests {
     fn nothing_freed_is_missed() {
         let (line, free) = (Line::default(), AtomicU32::new(0));
         std::thread::scope(|scope| {
-            let takers: Vec<_> = (0..4)
-                .map(|_| {
-                    scope.spawn(|| (0..500).for_each(|_| take(&line, &free, || {})))
-                })
-                .collect();
+            let takers: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| (0..500).for_each(|_| take(&line, &free, || {})))).collect();
             for _ in 0..2_000 {
                 free.fetch_add(1, AcqRel);
                 line.tell();
@@ -173,7 +170,8 @@ mod tests {
                 assert_eq!(line.wakes.load(Relaxed) as usize, served - 1);
                 free.fetch_add(1, AcqRel);
                 line.tell();
-                while order.lock().unwrap().len() < served || line.waiting.load(Acquire) as usize > N - served {
+                while order.lock().unwrap().len() < served || line.waiting.load(Acquire) as usize > N - served
+                {
                     std::thread::yield_now();
                 }
             }

@@ -135,11 +135,19 @@ impl Drop for ReapEnd {
     }
 }
 
-/// The acceptor's share.
+/// The acceptor's share. Dropping it ends the connection, even if a child that the application forked has a copy of
+/// its descriptor: the dialler would otherwise wait for as long as that child lives.
 pub(super) struct ServeEnd {
     pub(super) id: LinkId,
     pub(super) peer: String,
     pub(super) stream: TcpStream,
     pub(super) agreed: Hello,
     pub(super) pair: Arc<Pair>,
+}
+
+impl Drop for ServeEnd {
+    fn drop(&mut self) {
+        // The dialler may have closed it first; then there is nothing left to shut.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
 }
