@@ -40,8 +40,9 @@ fn masks() -> BTreeMap<i32, Masks> {
 /// Handlers as they are installed.
 fn handlers() -> Vec<(usize, i32)> {
     let of = |signal| {
-        // SAFETY: asks only; the place for the answer is live and may be all zeros.
+        // SAFETY: a plain structure of C, for which all zeros are valid.
         let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: asks only; the place for the answer is live.
         assert_eq!(unsafe { libc::sigaction(signal, std::ptr::null(), &mut old) }, 0);
         (old.sa_sigaction, old.sa_flags)
     };
@@ -66,9 +67,10 @@ fn scene_of_an_application() {
         return;
     }
     for signal in OURS {
-        // SAFETY: a handler that only stores; all other fields may be zero.
+        // SAFETY: a plain structure of C, for which all zeros are valid.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handle as *const () as usize;
+        // SAFETY: the handler only stores and asks for a number, and takes what the kernel gives it.
         assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
     }
     // SAFETY: back to what a program finds that is not written in Rust.
