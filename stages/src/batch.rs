@@ -86,8 +86,10 @@ impl Batch {
     }
 
     /// Asks its slices to end; the batch is done when the last of them has, within a fraction of a second. A WRITE
-    /// of which bytes have left is waited for a tenth of a second; if no answer comes its link is aborted, and other
-    /// WRITEs that had begun on it end `Undetermined`. When the batch is done nothing touches its buffers any more.
+    /// of which bytes have left is waited for a tenth of a second; if no answer comes its link is aborted, and it ends
+    /// `Cancelled` if the target confirms within another tenth that it has let go of the link, else `Undetermined`. Other
+    /// WRITEs that had begun on that link are sent again after the confirmation. When the batch is done nothing touches
+    /// its local buffers any more.
     pub fn cancel(&self) {
         if self.forked().is_none() {
             self.world.ledger.cancel(self.index);

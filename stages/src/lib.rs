@@ -12,6 +12,7 @@ mod completion_notify;
 pub mod control;
 mod cq_reap;
 pub mod faults;
+pub mod fence;
 pub mod files;
 mod holding;
 pub mod key;

@@ -98,6 +98,14 @@ impl PostOffice {
         Ok(())
     }
 
+    /// Rings the bell of a seat: something it waits for has changed.
+    pub fn ring(&self, seat: SeatId) {
+        let boxes = self.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(letterbox) = boxes.get(&seat) {
+            letterbox.waker.wake();
+        }
+    }
+
     /// Closes the box of a stage that goes: nobody posts there any more, so that it may empty it for the last time.
     pub fn close(&self, seat: SeatId) {
         let mut boxes = self.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner);

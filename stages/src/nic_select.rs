@@ -1,6 +1,7 @@
 //! `nic_select`: chooses the link of a slice: of those to its peer over its transport the live one with least work
 //! outstanding. Slices without a link wait here, by peer, and control is asked for one.
-//! Deliberately never stopped by one destination: a slice whose ring is full waits and the others go on.
+//! Deliberately never stopped by one destination: a slice whose ring is full waits and the others go on. WRITEs and
+//! READs wait apart: no WRITE goes to a peer where a dead link may still write, but READs do.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{
     Arming, Batch, Context, Contract, Drained, Flow, Outlet, Polled, PortId, Seat, Shape, Stage,
 };
+use pipeline_transports::Op;
 
 use crate::holding::Holding;
 use crate::key::Key;
@@ -55,15 +57,29 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     world.peers.watch(seat.waker.clone());
     world.ledger.holders.add(seat.waker.clone());
     Ok(Box::new(Select {
-        waiting: (0..peers).map(|_| Waiting::default()).collect(),
-        ring: VecDeque::with_capacity(peers),
+        waiting: (0..2 * peers).map(|_| Waiting::default()).collect(),
+        ring: VecDeque::with_capacity(2 * peers),
         holding: Holding::new(&world.ledger, making.ix()),
         stage: making.ix(),
         world,
     }))
 }
 
-/// Slices of one peer that could not go on.
+/// A peer and a direction: what waits there is in one list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Way(usize);
+
+impl Way {
+    fn of(slot: &Slot) -> Self {
+        Self(2 * slot.peer().0 as usize + usize::from(slot.op() == Op::Write))
+    }
+
+    fn peer(self) -> PeerId {
+        PeerId((self.0 / 2) as u32)
+    }
+}
+
+/// Slices of one peer and direction that could not go on.
 #[derive(Clone, Copy, Default)]
 struct Waiting {
     slices: List,
@@ -77,8 +93,8 @@ struct Select {
     world: Own,
     stage: StageIx,
     waiting: Box<[Waiting]>,
-    /// Peers for which slices wait; each once.
-    ring: VecDeque<u32>,
+    /// Ways on which slices wait; each once.
+    ring: VecDeque<Way>,
     holding: Holding,
 }
 
@@ -90,6 +106,8 @@ enum Placed {
     NoRoom,
     /// No live link, as of this version (plus one).
     NoLink(u64),
+    /// A WRITE, and dead links may still write there, as of this version (plus one).
+    Unfenced(u64),
     /// It cannot be sent at all.
     Failed(Reason),
 }
@@ -100,6 +118,7 @@ struct Sight {
     /// Version plus one, from before the rest was looked at: a change after that makes it look old.
     version: u64,
     incarnation: u64,
+    unfenced: bool,
     state: PeerState,
     links: Arc<Vec<LinkRef>>,
 }
@@ -107,8 +126,9 @@ struct Sight {
 impl Sight {
     fn of(peer: PeerId, target: &Peer) -> Self {
         let version = target.version.load(Acquire) + 1;
-        let incarnation = target.view.load().incarnation;
-        Self { peer, version, incarnation, state: target.state(), links: target.links.load_full() }
+        let view = target.view.load();
+        let (incarnation, unfenced) = (view.incarnation, view.unfenced.links() > 0);
+        Self { peer, version, incarnation, unfenced, state: target.state(), links: target.links.load_full() }
     }
 }
 
@@ -131,16 +151,23 @@ impl Select {
             return Placed::Failed(Reason::StalePeer);
         }
         let Some(transport) = slot.transport() else { return Placed::Failed(Reason::NoRoute) };
-        match send(&sight.links, transport, key, slot, out) {
-            Placed::NoLink(_) if sight.state == PeerState::Down => Placed::Failed(Reason::PeerGone),
+        let placed = match sight.unfenced && slot.op() == Op::Write {
+            true => Placed::Unfenced(sight.version),
+            false => send(&sight.links, transport, key, slot, out),
+        };
+        match placed {
+            Placed::NoLink(_) | Placed::Unfenced(_) if sight.state == PeerState::Down => {
+                Placed::Failed(Reason::PeerGone)
+            }
             Placed::NoLink(_) => Placed::NoLink(sight.version),
             placed => placed,
         }
     }
 
     /// Asks control for a link, once a version of the peer. A full channel is tried again at the next look.
-    fn ask(&mut self, peer: PeerId, transport: Option<u16>, version: u64) {
-        let (Some(waiting), Some(transport)) = (self.waiting.get_mut(peer.0 as usize), transport) else {
+    fn ask(&mut self, slot: &Slot, version: u64) {
+        let (peer, way) = (slot.peer(), Way::of(slot));
+        let (Some(waiting), Some(transport)) = (self.waiting.get_mut(way.0), slot.transport()) else {
             return;
         };
         if waiting.asked != version && self.world.tell(Event::Want { peer, transport }) {
@@ -157,68 +184,71 @@ impl Select {
         slot: &Slot,
         out: &mut Outlet<Key>,
     ) {
-        let (peer, position) = (slot.peer(), world.ledger.position(key));
-        let queued = self.waiting.get(peer.0 as usize).is_some_and(|w| !w.slices.is_empty());
+        let (way, position) = (Way::of(slot), world.ledger.position(key));
+        let queued = self.waiting.get(way.0).is_some_and(|w| !w.slices.is_empty());
         // Those that wait go first.
         let placed = if queued { Placed::NoRoom } else { Self::place(world, sight, key, slot, out) };
         match placed {
             Placed::Sent => {}
-            Placed::Failed(reason) => self.fail(position, peer, slot, reason),
-            Placed::NoRoom | Placed::NoLink(_) => {
-                let waiting = &mut self.waiting[peer.0 as usize];
+            Placed::Failed(reason) => self.fail(position, slot, reason),
+            Placed::NoRoom | Placed::NoLink(_) | Placed::Unfenced(_) => {
+                let waiting = &mut self.waiting[way.0];
                 if waiting.slices.is_empty() {
-                    self.ring.push_back(peer.0);
+                    self.ring.push_back(way);
                     waiting.barren = 0;
                 }
                 waiting.slices.push(&world.ledger, position);
                 self.holding.hold(&world.ledger, position);
-                if let Placed::NoLink(version) = placed {
+                if let Placed::NoLink(version) | Placed::Unfenced(version) = placed {
                     waiting.barren = version;
-                    self.ask(peer, slot.transport(), version);
+                    self.ask(slot, version);
                 }
             }
         }
     }
 
-    fn fail(&mut self, position: u32, peer: PeerId, slot: &Slot, reason: Reason) {
+    fn fail(&mut self, position: u32, slot: &Slot, reason: Reason) {
         if reason == Reason::PeerGone {
             // The next one may find it back.
-            let version = self.world.peers.get(peer).map_or(0, |p| p.version.load(Acquire) + 1);
-            self.ask(peer, slot.transport(), version);
+            let version = self.world.peers.get(slot.peer()).map_or(0, |p| p.version.load(Acquire) + 1);
+            self.ask(slot, version);
         }
         self.holding.doom(&self.world.ledger, position, Code::new(reason, self.stage));
     }
 
-    /// Sends what waits for one peer, as far as it goes. Whether any went.
-    fn send_waiting(&mut self, peer: PeerId, out: &mut Outlet<Key>) -> bool {
+    /// Sends what waits on one way, as far as it goes. Whether any went.
+    fn send_waiting(&mut self, way: Way, out: &mut Outlet<Key>) -> bool {
         let world = self.world.clone();
-        let Some(target) = world.peers.get(peer) else { return false };
+        let Some(target) = world.peers.get(way.peer()) else { return false };
         let (mut any, mut sight) = (false, None);
-        while let Some(position) = self.waiting[peer.0 as usize].slices.head() {
-            let barren = self.waiting[peer.0 as usize].barren;
+        while let Some(position) = self.waiting[way.0].slices.head() {
+            let barren = self.waiting[way.0].barren;
             let slot = world.ledger.at(position);
             if barren != 0 && barren == target.version.load(Acquire) + 1 {
-                self.ask(peer, slot.transport(), barren);
+                self.ask(slot, barren);
                 break;
             }
             let key = world.ledger.key_at(position);
             // Out of the wheel and the list first: once sent it may be anywhere.
-            self.waiting[peer.0 as usize].slices.remove(&world.ledger, position);
+            self.waiting[way.0].slices.remove(&world.ledger, position);
             self.holding.let_go(&world.ledger, position);
             match Self::place(&world, &mut sight, key, slot, out) {
                 Placed::Sent => {
-                    self.waiting[peer.0 as usize].barren = 0;
+                    self.waiting[way.0].barren = 0;
                     any = true;
                 }
                 Placed::Failed(reason) => {
-                    self.fail(position, peer, slot, reason);
+                    self.fail(position, slot, reason);
                     any = true;
                 }
                 not_yet => {
-                    let waiting = &mut self.waiting[peer.0 as usize];
+                    let waiting = &mut self.waiting[way.0];
                     waiting.slices.push_front(&world.ledger, position);
                     self.holding.hold(&world.ledger, position);
-                    waiting.barren = if let Placed::NoLink(version) = not_yet { version } else { 0 };
+                    waiting.barren = match not_yet {
+                        Placed::NoLink(version) | Placed::Unfenced(version) => version,
+                        _ => 0,
+                    };
                     sight = None;
                     if waiting.barren == 0 {
                         break;
@@ -268,15 +298,15 @@ impl Stage<Key> for Select {
         let world = self.world.clone();
         let waiting = &mut self.waiting;
         self.holding.doom_overdue(&world.ledger, cx.now, |position| {
-            let peer = world.ledger.at(position).peer();
-            waiting[peer.0 as usize].slices.remove(&world.ledger, position);
+            let way = Way::of(world.ledger.at(position));
+            waiting[way.0].slices.remove(&world.ledger, position);
         });
         let mut any = false;
         for _ in 0..self.ring.len() {
-            let Some(peer) = self.ring.pop_front() else { break };
-            any |= self.send_waiting(PeerId(peer), out);
-            if !self.waiting[peer as usize].slices.is_empty() {
-                self.ring.push_back(peer);
+            let Some(way) = self.ring.pop_front() else { break };
+            any |= self.send_waiting(way, out);
+            if !self.waiting[way.0].slices.is_empty() {
+                self.ring.push_back(way);
             }
         }
         any |= self.holding.bury(&world.ledger, out, FAILED);
@@ -285,10 +315,10 @@ impl Stage<Key> for Select {
 
     fn arm(&mut self, on: &mut dyn Arming) {
         self.holding.arm(&self.world.ledger, on);
-        let changed = |p: &u32| {
+        let changed = |way: &Way| {
             let version = |peer: &Arc<Peer>| peer.version.load(Acquire) + 1;
-            let barren = self.waiting[*p as usize].barren;
-            barren != 0 && self.world.peers.get(PeerId(*p)).is_some_and(|peer| version(peer) != barren)
+            let barren = self.waiting[way.0].barren;
+            barren != 0 && self.world.peers.get(way.peer()).is_some_and(|peer| version(peer) != barren)
         };
         if self.ring.iter().any(changed) {
             on.busy();

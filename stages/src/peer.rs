@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use pipeline_transports::{Access, LinkId, NicId, Offer, PairId, RegionId};
 
+use crate::fence::{Fence, Unfenced};
+
 /// Index of a peer in the table. A name once known keeps its index for the life of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
@@ -33,6 +35,8 @@ pub struct PeerView {
     pub offers: Vec<Offer>,
     /// Its segments.
     pub segments: Vec<Arc<SegmentView>>,
+    /// Dead links to this start of it that may still write there: as long as there are any, no WRITE is sent.
+    pub unfenced: Arc<Unfenced>,
 }
 
 /// A segment: an ordered list of regions in one offset space.
@@ -97,9 +101,16 @@ pub struct LinkLife {
     pub dead: AtomicBool,
     /// Work requests chosen for it and not ended: what `nic_select` balances by.
     pub outstanding: AtomicU32,
+    /// Whether it may still write at its target when it is dead.
+    pub fence: Fence,
 }
 
 impl LinkLife {
+    /// Of a link to this start of a peer.
+    pub fn to(view: &PeerView) -> Self {
+        Self { fence: Fence::new(view.unfenced.clone()), ..Self::default() }
+    }
+
     /// Whether it is dead.
     #[inline]
     pub fn is_dead(&self) -> bool {

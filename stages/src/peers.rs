@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use pipeline_graph::Waker;
 
+use crate::fence::Unfenced;
 use crate::peer::{Peer, PeerId};
 
 /// All peers a node has met; `limits.peers` at most.
@@ -59,6 +60,23 @@ impl Peers {
     /// Peers so far.
     pub fn iter(&self) -> impl Iterator<Item = (PeerId, &Arc<Peer>)> {
         self.slots.iter().enumerate().map_while(|(i, s)| Some((PeerId(i as u32), s.get()?)))
+    }
+
+    /// What is counted of dead links to one start of a peer: the same for all names it was opened by.
+    pub(crate) fn unfenced(&self, incarnation: u64) -> Arc<Unfenced> {
+        let of = |peer: &Arc<Peer>| {
+            let view = peer.view.load();
+            (view.incarnation == incarnation).then(|| view.unfenced.clone())
+        };
+        self.iter().find_map(|(_, peer)| of(peer)).unwrap_or_default()
+    }
+
+    /// Links were fenced: waiting stages look again. Rare, so it may concern everybody.
+    pub(crate) fn fenced(&self) {
+        for (_, peer) in self.iter() {
+            peer.version.fetch_add(1, Ordering::Release);
+        }
+        self.changed();
     }
 
     /// Adds a bell to ring when a peer changes.

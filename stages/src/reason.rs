@@ -38,8 +38,9 @@ pub enum Reason {
     Deadline,
     /// It was cancelled. No byte is moved any more.
     Cancelled,
-    /// A WRITE of which a byte may have left, without an answer: the source is free, the destination holds
-    /// old bytes, new bytes, or some of each.
+    /// A WRITE of which a byte may have left, without an answer, and nobody has confirmed that its target let go of
+    /// it: the source is free, the destination holds old bytes, new bytes, or some of each, and may still change.
+    /// Later WRITEs of this node wait for that confirmation, so they are never overwritten by it.
     Undetermined,
     /// The target or the transport refused or failed it, as often as `attempts` allows.
     Transport(Transport),
@@ -190,6 +191,11 @@ impl Code {
     #[inline]
     pub fn is_done(self) -> bool {
         self.0 == 0
+    }
+
+    /// Whether it says that time ran out.
+    pub(crate) fn is_late(self) -> bool {
+        self.reason(0, 0) == Some(Reason::Deadline)
     }
 
     /// The stage that found it.

@@ -372,11 +372,17 @@ impl Drop for WrPost {
     fn drop(&mut self) {
         let Some(code) = self.holding.epitaph() else { return };
         let (ledger, office) = (&*self.world.ledger, &self.world.mail);
+        // Before anything ends: some of it may have begun.
+        for lane in self.links.each() {
+            lane.life.dead.store(true, Relaxed);
+            if !self.drives[lane.drive].transport.caps().fenced {
+                lane.life.fence.demand();
+            }
+        }
         for given in &self.work.requests[..self.work.handed] {
             ledger.abandon(ledger.position(Key::from_raw(given.id.0)), code);
         }
         for lane in self.links.each() {
-            lane.life.dead.store(true, Relaxed);
             let (transport, nic, pair) = self.drives[lane.drive].seat.place;
             // A full box means that reap is gone as well.
             let _ = office.post((Half::Reap, transport, nic, pair), Mail::Abort(lane.id));

@@ -67,6 +67,16 @@ impl Peer {
         Ok(Segment { start, view: self.view.segments[index].clone() })
     }
 
+    /// Waits until it has let go of every link that died with a WRITE unanswered. After that nothing which ended before
+    /// changes its memory any more, requests that ended `Undetermined` included. WRITEs to it wait for the same by
+    /// themselves; this is for whoever wants to hand that memory to somebody else.
+    ///
+    /// # Errors
+    /// [`Error::Control`], which names the peer: it cannot be reached, or did not confirm within `timeout`.
+    pub fn fence(&self, timeout: Duration) -> Result<(), Error> {
+        Ok(self.engine.inner.control.fence(self.id, &self.view, by(timeout))?)
+    }
+
     /// CPU time its process has used since it started, nanoseconds.
     ///
     /// # Errors

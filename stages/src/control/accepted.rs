@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pipeline_transports::control::Preamble;
+use pipeline_transports::control::{ErrorCode, Message, Preamble};
+use pipeline_transports::transport::SessionId;
 use pipeline_transports::{Error as Reason, Incoming, LinkId, Nanos, NicId, PairId, clock};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -19,6 +20,9 @@ use super::session::{Session, Wire};
 use super::shared::{Running, Shared, lock, new_link};
 use crate::mail::{Half, Mail, SeatId};
 use crate::peer::LinkLife;
+
+/// How long the answer to a fence may take; whoever asks comes again.
+const FENCE_WAIT: Duration = Duration::from_secs(2);
 
 /// See the module.
 pub(super) struct Accepted {
@@ -202,6 +206,30 @@ pub(super) async fn lane(shared: &Arc<Shared>, preamble: Preamble, stream: TcpSt
         candidate.served();
     }
     Ok(())
+}
+
+/// Lets go of a lane of this session, or of an earlier session of the same peer with all of its lanes; answers when
+/// nothing of them touches memory any more. What is not known was let go of before.
+pub(super) async fn fence(shared: &Shared, asking: SessionId, session: SessionId, link: LinkId) -> Message {
+    let this = session == SessionId([0; 16]);
+    if session == asking || this == (link == LinkId(0)) {
+        return Message::error(
+            ErrorCode::MALFORMED,
+            "a fence names a lane of this session or an earlier session",
+        );
+    }
+    let named = if this { asking } else { session };
+    let Some(accepted) = lock(&shared.accepted).get(&named).cloned() else { return Message::Fenced };
+    let only = this.then_some(link);
+    if !this {
+        // Its peer speaks to us on another one: it has none that it forgot.
+        accepted.session.quit("its peer has opened another session");
+    }
+    accepted.kill(shared, only);
+    match tokio::time::timeout(FENCE_WAIT, accepted.until_gone(only)).await {
+        Ok(()) => Message::Fenced,
+        Err(_) => Message::error(ErrorCode::BUSY, "a `serve` worker has not let go of the lane; ask again"),
+    }
 }
 
 /// A worker reports that nothing of a lane touches memory any more.

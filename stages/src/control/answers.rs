@@ -7,6 +7,7 @@ use pipeline_transports::Offer;
 use pipeline_transports::control::{ErrorCode, FileRequest, Message};
 use tokio::task::JoinSet;
 
+use super::accepted;
 use super::pages;
 use super::post::seats;
 use super::session::Session;
@@ -45,7 +46,12 @@ impl Answers {
                 let (shared, session) = (self.shared.clone(), self.session.clone());
                 let files = self.files.clone();
                 self.tasks.spawn(async move {
-                    let answer = answer(&shared.world, files, message).await;
+                    let answer = match message {
+                        Message::Fence { session: named, link } if files.is_some() => {
+                            accepted::fence(&shared, session.id, named, link).await
+                        }
+                        message => answer(&shared.world, files, message).await,
+                    };
                     session.answer(id, &answer).await;
                 });
                 return None;
@@ -69,7 +75,7 @@ async fn answer(world: &Arc<World>, files: Option<Arc<FileSession>>, message: Me
             Message::Segments(pages::tell(&world.segments, segment, region))
         }
         (Message::File(request), Some(files)) => file(&files, request).await,
-        (Message::GetSegments { .. } | Message::File(_), None) => {
+        (Message::GetSegments { .. } | Message::File(_) | Message::Fence { .. }, None) => {
             Message::error(ErrorCode::DENIED, "ask on a session that you opened")
         }
         (other, _) => {

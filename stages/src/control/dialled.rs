@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::answers::Answers;
 use super::connect::connect;
 use super::error::Error;
+use super::fences::{self, Fences, Owed};
 use super::links;
 use super::pages;
 use super::session::Session;
@@ -55,6 +56,8 @@ pub(super) struct Dialled {
     pub(super) closed: Mutex<Vec<LinkId>>,
     /// Rung when `closed` grew, or when slices want a link.
     pub(super) links_wake: Notify,
+    /// Links that died and may still write there.
+    pub(super) fences: Fences,
     /// Version of the segments' table of the view.
     table: Mutex<u64>,
 }
@@ -71,6 +74,7 @@ impl Dialled {
             session: Mutex::new(None),
             closed: Mutex::default(),
             links_wake: Notify::new(),
+            fences: Fences::default(),
             table: Mutex::new(0),
         }
     }
@@ -80,6 +84,14 @@ impl Dialled {
         self.wanted.fetch_max(WANTED, Ordering::Relaxed);
         self.wake.notify_one();
         self.links_wake.notify_one();
+    }
+
+    /// One of its links died and is not fenced: that is asked for on its session, for which this is reason enough.
+    pub(super) fn owe(&self, link: LinkId, owed: Owed) {
+        self.fences.add(link, owed);
+        if self.session().is_err() {
+            self.want();
+        }
     }
 
     /// Its session.
@@ -167,12 +179,16 @@ impl Dialled {
     async fn attempt(self: &Arc<Self>, shared: &Arc<Shared>) -> Error {
         let _running = Running::new(shared);
         let mut stop = shared.stop.subscribe();
+        let mut stood = false;
         let connected = tokio::select! {
             connected = connect(shared, &self.peer.label, &self.addresses) => connected,
             _ = stop.wait_for(|stop| *stop) => return Error::Closed,
         };
         let error = match connected {
-            Err(error) => Error::from(error),
+            Err(error) => {
+                self.fences.out_of_reach(shared);
+                Error::from(error)
+            }
             Ok(connected) => {
                 let (session, wire) =
                     Session::new(&self.peer.label, connected.established, connected.remote, connected.stream);
@@ -185,12 +201,18 @@ impl Dialled {
                         session.gone()
                     }
                     error = self.keep(shared, &session) => error,
+                    never = fences::keep(shared, self, &session) => match never {},
                 };
                 session.end(&error.to_string());
+                stood = true;
                 error
             }
         };
         self.down(shared, &error);
+        if stood && !self.fences.is_empty() {
+            // Slices wait for their fences: one attempt is theirs.
+            self.want();
+        }
         error
     }
 
@@ -231,7 +253,8 @@ impl Dialled {
     ) -> Result<(), Error> {
         let (version, segments) = pages::load(session, shared.settings.peer_regions, by).await?;
         let (name, incarnation) = (session.hello.name.clone(), session.hello.incarnation);
-        self.peer.view.store(Arc::new(PeerView { name, incarnation, offers, segments }));
+        let unfenced = shared.world.peers.unfenced(incarnation);
+        self.peer.view.store(Arc::new(PeerView { name, incarnation, offers, segments, unfenced }));
         *lock(&self.table) = version;
         self.touch(shared);
         Ok(())

@@ -11,10 +11,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::dialled::Dialled;
 use super::error::Error;
+use super::fences::Owed;
 use super::post::{abort, deliver, seats};
 use super::session::Session;
 use super::settings::backoff;
-use super::shared::{Shared, lock, new_link};
+use super::shared::{Known, Shared, lock, new_link};
 use crate::mail::{Half, Mail, SeatId};
 use crate::peer::{LinkLife, LinkRef, PeerId};
 
@@ -167,15 +168,21 @@ async fn dial_inner(
         address: session.remote,
         session: session.id,
     };
+    let life = Arc::new(LinkLife::to(&dialled.peer.view.load()));
+    let owed = Owed {
+        life: life.clone(),
+        reap: (Half::Reap, transport, nic, pair),
+        session: session.id,
+        incarnation: session.hello.incarnation,
+    };
     // Noted before anything can go wrong with it, so that the end of the session finds it.
-    note(shared, dialled, path.link, (Half::Reap, transport, nic, pair))?;
+    note(shared, path.link, Known { dialled: dialled.clone(), adopted: false, owed })?;
     let mut via = Via { session: session.clone(), transport: offer.name.clone() };
     let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
     let dialling = entry.transport.dial(&path, offer, &mut via, by);
     let late = || Reason::Deadline { what: "dialling", peer: session.peer.clone() };
     let link = tokio::time::timeout(shared.settings.connect, dialling).await.unwrap_or_else(|_| Err(late()));
     let link = link.inspect_err(|_| _ = lock(&shared.links).remove(&path.link))?;
-    let life = Arc::new(LinkLife::default());
     let ends = [(Half::Reap, link.reap), (Half::Serve, link.serve), (Half::Post, link.post)];
     for (half, end) in ends.into_iter().filter_map(|(half, end)| Some((half, end?))) {
         let mail = Mail::Adopt { end, life: life.clone() };
@@ -185,18 +192,23 @@ async fn dial_inner(
             let reason = format!("{half:?} worker {pair} of NIC {nic} does not take links");
             return Err(Reason::Unreachable { peer: session.peer.clone(), reason }.into());
         }
+        if half == Half::Reap
+            && let Some(known) = lock(&shared.links).get_mut(&path.link)
+        {
+            known.adopted = true;
+        }
     }
     let post_worker = shared.world.mail.worker(seat).unwrap_or_default();
     Ok(LinkRef { id: path.link, transport, nic: path.nic, pair: path.pair, post_worker, life })
 }
 
-fn note(shared: &Shared, dialled: &Arc<Dialled>, link: LinkId, reap: SeatId) -> Result<(), Error> {
+fn note(shared: &Shared, link: LinkId, known: Known) -> Result<(), Error> {
     let mut links = lock(&shared.links);
     let limit = shared.settings.links;
     if links.len() >= limit {
         return Err(Error::Limit { what: "links", limit: limit as u64 });
     }
-    links.insert(link, (dialled.clone(), reap));
+    links.insert(link, known);
     Ok(())
 }
 
@@ -262,15 +274,16 @@ fn publish(shared: &Shared, dialled: &Dialled, links: Vec<LinkRef>) {
     dialled.touch(shared);
 }
 
-/// The session of a peer has ended: every link of it is killed by the worker that owns it.
+/// The session of a peer has ended: every link of it is killed by the worker that owns it, and reported by it.
 pub(super) fn abort_all(shared: &Arc<Shared>, peer: PeerId) {
     let mut gone = Vec::new();
-    lock(&shared.links).retain(|link, (dialled, seat)| {
-        let stays = dialled.id != peer;
+    lock(&shared.links).retain(|link, known| {
+        let stays = known.dialled.id != peer;
         if !stays {
-            gone.push((*link, *seat));
+            gone.push((*link, known.owed.reap));
         }
-        stays
+        // Those that were being dialled nobody will report.
+        stays || known.adopted
     });
     for (link, seat) in gone {
         abort(&shared.world, seat, link);
@@ -280,8 +293,10 @@ pub(super) fn abort_all(shared: &Arc<Shared>, peer: PeerId) {
 /// A worker reports that a link we dialled is dead and empty.
 pub(super) fn closed(shared: &Shared, link: LinkId) {
     let found = lock(&shared.links).remove(&link);
-    if let Some((dialled, _)) = found {
-        lock(&dialled.closed).push(link);
-        dialled.links_wake.notify_one();
+    let Some(Known { dialled, owed, .. }) = found else { return };
+    if owed.life.fence.is_unfenced() {
+        dialled.owe(link, owed);
     }
+    lock(&dialled.closed).push(link);
+    dialled.links_wake.notify_one();
 }

@@ -8,6 +8,7 @@ mod answers;
 mod connect;
 mod dialled;
 mod error;
+mod fences;
 mod links;
 mod listener;
 mod pages;
@@ -38,7 +39,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
 use crate::mail::Event;
-use crate::peer::PeerId;
+use crate::peer::{PeerId, PeerView};
 use crate::world::World;
 use dialled::Dialled;
 use shared::Shared;
@@ -91,6 +92,7 @@ impl Control {
             stop: watch::Sender::new(false),
             running: watch::Sender::new(0),
             refusals: throttle::Throttle::default(),
+            fenced: Notify::new(),
         });
         let (told, hear) = bounded(1);
         let inner = shared.clone();
@@ -150,6 +152,16 @@ impl Control {
     pub fn refresh(&self, peer: PeerId, by: Nanos) -> Result<(), Error> {
         let (dialled, shared) = (self.known(peer)?, self.shared.clone());
         self.block(by, async move { dialled.refresh(&shared, by).await })
+    }
+
+    /// Waits until no dead link may write any more to the start of a peer that `view` is of. Opens a session if there
+    /// is none.
+    ///
+    /// # Errors
+    /// When the peer cannot be reached, [`Error::Deadline`]; each names it.
+    pub fn fence(&self, peer: PeerId, view: &PeerView, by: Nanos) -> Result<(), Error> {
+        let (dialled, shared, target) = (self.known(peer)?, self.shared.clone(), view.unfenced.clone());
+        self.block(by, async move { dialled.fence(&shared, &target, by).await })
     }
 
     /// Sends a request on the control session and awaits its answer.

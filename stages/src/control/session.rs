@@ -14,7 +14,7 @@ use pipeline_transports::{Nanos, clock};
 use rustix::net::{Shutdown, shutdown};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::answers::Answers;
@@ -42,6 +42,8 @@ pub(super) struct Session {
     permits: Semaphore,
     /// Why it ended, once it has.
     ended: Mutex<Option<String>>,
+    /// Rung to end it from outside its task.
+    quit: Notify,
 }
 
 /// The part of a session that its task alone owns.
@@ -79,6 +81,7 @@ impl Session {
             pending: Mutex::default(),
             next: AtomicU32::new(1),
             ended: Mutex::new(None),
+            quit: Notify::new(),
         };
         (session, Wire { stream, out: receiver })
     }
@@ -184,6 +187,7 @@ impl Session {
             reason = write => reason,
             reason = self.listen(&mut from, answers) => reason,
             () = ping => "closed here".to_owned(),
+            () = self.quit.notified() => lock(&self.ended).clone().unwrap_or_default(),
             _ = stop.wait_for(|stop| *stop) => "this node is stopping".to_owned(),
         };
         if *stop.borrow()
@@ -204,6 +208,12 @@ impl Session {
         lock(&self.ended).get_or_insert_with(|| reason.to_owned());
         self.permits.close();
         lock(&self.pending).clear();
+    }
+
+    /// Ends it from outside of its task: from now on it counts as ended.
+    pub(super) fn quit(&self, reason: &str) {
+        self.end(reason);
+        self.quit.notify_one();
     }
 
     /// Reads until the session ends.

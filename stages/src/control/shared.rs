@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use pipeline_transports::LinkId;
 use pipeline_transports::control::{Address, Identity};
 use pipeline_transports::transport::SessionId;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::accepted::Accepted;
 use super::dialled::Dialled;
+use super::fences::Owed;
 use super::settings::Settings;
 use super::throttle::Throttle;
-use crate::mail::SeatId;
 use crate::peer::PeerId;
 use crate::world::World;
 
@@ -30,8 +30,8 @@ pub(super) struct Shared {
     pub(super) dialled: Mutex<HashMap<PeerId, Arc<Dialled>>>,
     /// Sessions that peers opened; at most `settings.sessions`.
     pub(super) accepted: Mutex<HashMap<SessionId, Arc<Accepted>>>,
-    /// Who dialled a link, and the seat that reaps it; at most `settings.links`.
-    pub(super) links: Mutex<HashMap<LinkId, (Arc<Dialled>, SeatId)>>,
+    /// Links we dialled, until the last of their work requests has ended; at most `settings.links`.
+    pub(super) links: Mutex<HashMap<LinkId, Known>>,
     /// Lanes that peers dialled, by our names: the session of each, and the peer's name of it.
     pub(super) lanes: Mutex<HashMap<LinkId, (Arc<Accepted>, LinkId)>>,
     /// Set when the node stops.
@@ -39,6 +39,17 @@ pub(super) struct Shared {
     /// Sessions that have not ended.
     pub(super) running: watch::Sender<usize>,
     pub(super) refusals: Throttle,
+    /// Rung when links were fenced.
+    pub(super) fenced: Notify,
+}
+
+/// A link we dialled.
+pub(super) struct Known {
+    pub(super) dialled: Arc<Dialled>,
+    /// The reap seat has its end, and will say when it is closed.
+    pub(super) adopted: bool,
+    /// What is owed when it dies with a WRITE unanswered.
+    pub(super) owed: Owed,
 }
 
 /// Counts a session as running while it lives.

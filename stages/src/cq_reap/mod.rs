@@ -1,6 +1,7 @@
 //! `cq_reap`: collects completions and says what each means; watches the deadlines of posted slices and takes them
 //! back from their transport. Deliberately the only place where a posted slice becomes the engine's again.
 
+mod fencing;
 mod verdict;
 
 use std::sync::Arc;
@@ -10,19 +11,21 @@ use pipeline_configs::{Facts, StageKind, Values};
 use pipeline_graph::{
     Arming, BATCH, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
 };
-use pipeline_transports::{Cancelled, Completion, Completions, LinkId, Op, Reap, Transport, WrId};
+use pipeline_transports::{Cancelled, Completion, Completions, LinkId, Op, Outcome, Reap, Transport, WrId};
 
 use crate::arming::ToGraph;
 use crate::holding::Holding;
 use crate::key::Key;
 use crate::ledger::{Phase, Slot};
 use crate::links::Links;
+use crate::list::List;
 use crate::mail::{Event, Half, Mail};
 use crate::peer::LinkLife;
 use crate::reason::{Code, Reason, StageIx};
 use crate::seats::{self, Joined};
 use crate::spec::{Making, ports};
 use crate::world::{Own, World};
+use fencing::Fencing;
 use verdict::{Verdict, judge};
 
 /// Its entry in the catalogue.
@@ -64,13 +67,17 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         let seat = world.seats.join(&world.mail, Half::Reap, place, seat, making.box_size)?;
         let transport = world.transports[usize::from(seat.place.0)].transport.clone();
         let completions = Completions::with_capacity(BATCH);
-        Ok(Drive { transport, half: None, joined: false, seat, completions, next: 0 })
+        let fenced = transport.caps().fenced;
+        Ok(Drive { transport, fenced, half: None, joined: false, seat, completions, next: 0 })
     };
     Ok(Box::new(CqReap {
         drives: seats::places(making, seat).into_iter().map(join).collect::<Result<_, String>>()?,
         links: Links::with_capacity(links),
         closed: Vec::with_capacity(links),
         holding: Holding::new(&world.ledger, making.ix()),
+        fencing: Fencing::default(),
+        again: List::default(),
+        overdue: Vec::new(),
         stage: making.ix(),
         world,
     }))
@@ -79,6 +86,8 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
 /// One reap half, with what belongs to it.
 struct Drive {
     transport: Arc<dyn Transport>,
+    /// Nothing of a dead link of it touches the target.
+    fenced: bool,
     half: Option<Box<dyn Reap>>,
     joined: bool,
     seat: Joined,
@@ -113,6 +122,12 @@ struct CqReap {
     /// Closed links that control was not told of, because its channel was full.
     closed: Vec<LinkId>,
     holding: Holding,
+    /// Slices whose link must be fenced first.
+    fencing: Fencing,
+    /// Those whose link is: they leave by the port `retry`.
+    again: List,
+    /// For the moment in which what was cancelled is looked at.
+    overdue: Vec<u32>,
 }
 
 impl CqReap {
@@ -164,9 +179,9 @@ impl CqReap {
             self.take_back(position, now);
         }
         // At most what can be posted at once; rare.
-        let mut cancelled = crate::list::List::default();
-        self.holding.cancelled(&world.ledger, |position| cancelled.push(&world.ledger, position));
-        while let Some(position) = cancelled.pop(&world.ledger) {
+        let overdue = &mut self.overdue;
+        self.holding.cancelled(&world.ledger, |position| overdue.push(position));
+        while let Some(position) = self.overdue.pop() {
             self.take_back(position, now);
         }
     }
@@ -176,7 +191,7 @@ impl CqReap {
         let ledger = &*world.ledger;
         let (key, slot) = (ledger.key_at(position), ledger.at(position));
         if !slot.is(key.generation(), Phase::Posted) {
-            return;
+            return self.wait_no_longer(position, now);
         }
         let id = WrId(key.raw());
         let lane = self.links.find(slot.link()).and_then(|i| self.links.get(i));
@@ -287,26 +302,38 @@ impl CqReap {
         };
         let lane = self.links.find(completion.link).and_then(|i| self.links.get(i));
         let aborted = lane.as_ref().is_some_and(|lane| lane.aborted);
+        let fenced = lane.as_ref().is_none_or(|lane| self.drives[lane.drive].fenced);
         let spoken = ledger.verdict(slot, now, self.stage);
-        let verdict = judge(completion.outcome, slot.op(), spoken, aborted, self.stage);
+        let verdict = judge(completion.outcome, slot.op(), spoken, aborted, fenced, self.stage);
         let port = match verdict {
-            Verdict::Done => OUT,
-            Verdict::Failed(_) => FAILED,
-            Verdict::Again { .. } => RETRY,
+            Verdict::Done => Some(OUT),
+            Verdict::Failed(_) => Some(FAILED),
+            Verdict::Again { .. } => Some(RETRY),
+            Verdict::Fence { .. } => None,
         };
-        if out.room(port, key) == 0 {
+        if port.is_some_and(|port| out.room(port, key) == 0) {
             return false;
         }
         if ledger.unpost(key).is_none() {
             return true;
         }
         self.holding.let_go(ledger, ledger.position(key));
+        note(slot, verdict);
         if let Some(lane) = lane {
             lane.life.outstanding.fetch_sub(1, Relaxed);
+            if completion.outcome == Outcome::Begun && slot.op() == Op::Write && !fenced {
+                // Before anybody hears of the slice: what is written after that must not be overwritten.
+                lane.life.fence.demand();
+                if port.is_none() {
+                    self.fencing.wait(ledger, ledger.position(key), completion.link, &lane.life);
+                    self.wait_for_fence(ledger.position(key), spoken.is_some(), now);
+                }
+            }
         }
-        note(slot, verdict);
-        // Room was asked for.
-        let _ = out.push(port, key);
+        if let Some(port) = port {
+            // Room was asked for.
+            let _ = out.push(port, key);
+        }
         true
     }
 
@@ -334,7 +361,7 @@ fn note(slot: &Slot, verdict: Verdict) {
     match verdict {
         Verdict::Done => {}
         Verdict::Failed(code) => slot.set_code(code),
-        Verdict::Again { code, strike } => {
+        Verdict::Again { code, strike } | Verdict::Fence { code, strike } => {
             slot.set_code(code);
             if strike {
                 slot.set_strike();
@@ -357,6 +384,7 @@ impl Stage<Key> for CqReap {
         any |= self.reap(out, cx.now);
         self.watch_posted();
         self.take_back_overdue(cx.now);
+        any |= self.settle(out, cx.now);
         any |= self.holding.bury(&world.ledger, out, FAILED);
         self.report();
         if any { Polled::Busy } else { Polled::Idle }
@@ -373,14 +401,14 @@ impl Stage<Key> for CqReap {
                 on.busy();
             }
         }
-        if !self.closed.is_empty() {
+        if !self.closed.is_empty() || self.fencing.is_settled() {
             on.busy();
         }
     }
 
     fn drain(&mut self, _: &mut Outlet<Key>, _: &mut Context) -> Drained {
         let posted: usize = self.drives.iter().filter_map(|d| d.half.as_ref()).map(|h| h.outstanding()).sum();
-        match posted.max(self.holding.len()) {
+        match posted.max(self.holding.len()) + self.again.len() {
             0 => Drained::Empty,
             n => Drained::Holds(n),
         }
@@ -397,8 +425,12 @@ impl Drop for CqReap {
         self.watch_posted();
         for lane in self.links.each() {
             lane.life.dead.store(true, Relaxed);
+            if !self.drives[lane.drive].fenced {
+                lane.life.fence.demand();
+            }
             self.closed.push(lane.id);
         }
+        self.abandon_waiting();
         for drive in &self.drives {
             self.world.mail.close(drive.seat.id(Half::Reap));
             for letter in drive.seat.mail.try_iter() {

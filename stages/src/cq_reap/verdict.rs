@@ -18,15 +18,23 @@ pub(super) enum Verdict {
         /// Whether the attempt was its own fault.
         strike: bool,
     },
+    /// As [`Self::Again`], but not before its link is fenced.
+    Fence {
+        /// What is said if it may not.
+        code: Code,
+        /// Whether the attempt was its own fault.
+        strike: bool,
+    },
 }
 
 /// `spoken`: what speaks against going on (its deadline has passed, or it was cancelled). `aborted`: we killed the
-/// link, for the sake of some slice.
+/// link, for the sake of some slice. `fenced`: nothing of a dead link of this transport touches its target.
 pub(super) fn judge(
     outcome: Outcome,
     op: Op,
     spoken: Option<Code>,
     aborted: bool,
+    fenced: bool,
     stage: StageIx,
 ) -> Verdict {
     let code = |reason| Code::new(reason, stage);
@@ -42,8 +50,13 @@ pub(super) fn judge(
         }
         (Outcome::NotBegun, _) => again(Reason::PeerGone, false),
         (Outcome::Begun, Op::Read) => again(Reason::PeerGone, !aborted),
-        // Not even its deadline says more than that nobody knows.
-        (Outcome::Begun, Op::Write) => Verdict::Failed(code(Reason::Undetermined)),
+        (Outcome::Begun, Op::Write) if fenced => again(Reason::Undetermined, !aborted),
+        // Time is up: nobody knows, and nobody waits to know.
+        (Outcome::Begun, Op::Write) if spoken.is_some_and(|code| code.is_late()) => {
+            Verdict::Failed(code(Reason::Undetermined))
+        }
+        // A cancelled one too: with the fence it is known that no byte of it moves any more.
+        (Outcome::Begun, Op::Write) => Verdict::Fence { code: code(Reason::Undetermined), strike: !aborted },
         (Outcome::Failed, _) => again(Reason::Transport(Transport::Failed), true),
     }
 }
@@ -53,13 +66,15 @@ mod tests {
     use super::*;
     use pipeline_transports::Refusal;
 
-    /// The whole table: each outcome of READ and WRITE, in time, too late, and on a link that we aborted.
+    /// The whole table: each outcome of READ and WRITE, in time, too late, cancelled, and on a link that we aborted.
     #[test]
     fn every_case() {
         let code = |reason| Code::new(reason, 3);
         let late = Some(code(Reason::Deadline));
         let failed = |reason| Verdict::Failed(code(reason));
+        let cancelled = Some(code(Reason::Cancelled));
         let again = |reason, strike| Verdict::Again { code: code(reason), strike };
+        let fence = |strike| Verdict::Fence { code: code(Reason::Undetermined), strike };
         let broken = Reason::Transport(Transport::Failed);
         let refused = Outcome::Refused(Refusal::Denied);
         let denied = failed(Reason::Transport(Transport::Refused(Refusal::Denied)));
@@ -74,13 +89,30 @@ mod tests {
             (Outcome::Begun, r, None, false, again(Reason::PeerGone, true)),
             (Outcome::Begun, r, None, true, again(Reason::PeerGone, false)),
             (Outcome::Begun, r, late, true, failed(Reason::Deadline)),
-            (Outcome::Begun, w, None, false, failed(Reason::Undetermined)),
+            (Outcome::Begun, w, None, false, fence(true)),
+            (Outcome::Begun, w, None, true, fence(false)),
+            (Outcome::Begun, w, cancelled, true, fence(false)),
             (Outcome::Begun, w, late, true, failed(Reason::Undetermined)),
             (Outcome::Failed, w, None, true, again(broken, true)),
             (Outcome::Failed, r, late, false, failed(Reason::Deadline)),
         ];
         for (outcome, op, spoken, aborted, expected) in table {
-            assert_eq!(judge(outcome, op, spoken, aborted, 3), expected, "{outcome:?} {op:?} {spoken:?}");
+            let verdict = judge(outcome, op, spoken, aborted, false, 3);
+            assert_eq!(verdict, expected, "{outcome:?} {op:?} {spoken:?}");
+            if !(outcome == Outcome::Begun && op == w) {
+                assert_eq!(
+                    judge(outcome, op, spoken, aborted, true, 3),
+                    expected,
+                    "only begun WRITEs need a fence"
+                );
+            }
         }
+        let of_fenced = |spoken, aborted| judge(Outcome::Begun, w, spoken, aborted, true, 3);
+        assert_eq!(of_fenced(None, false), again(Reason::Undetermined, true));
+        assert_eq!(of_fenced(None, true), again(Reason::Undetermined, false));
+        assert_eq!(
+            [late, cancelled].map(|why| of_fenced(why, true)),
+            [Reason::Deadline, Reason::Cancelled].map(failed)
+        );
     }
 }

@@ -61,6 +61,7 @@ pub fn target(config: &Config, lens: &[u64], access: Access) -> Target {
         incarnation,
         offers: transports.iter().map(|t| t.offer()).collect(),
         segments: vec![Arc::new(segment)],
+        ..PeerView::default()
     };
     Target { regions, incarnation, transports, view }
 }

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod layouts;
+mod lifetime;
 mod many_regions;
 mod regions;
 #[allow(dead_code, reason = "another test program uses the rest of it")]

@@ -115,6 +115,8 @@ impl FrameReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::LinkId;
+    use crate::transport::SessionId;
 
     fn frames(bytes: &[u8], chunk: usize) -> Result<Vec<Frame>, WireError> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -140,6 +142,10 @@ mod tests {
     fn golden_bytes_of_a_frame() {
         let message = Message::GetSegments { segment: 1, region: 1024 };
         let golden = [5, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 4, 0, 0];
+        assert_eq!(encode(false, 9, &message, MESSAGE_MAX).unwrap(), golden);
+        let message = Message::Fence { session: SessionId([0; 16]), link: LinkId(258) };
+        let golden =
+            [&[13, 0, 0, 0, 9, 0, 0, 0, 24, 0, 0, 0][..], &[0; 16], &[2, 1, 0, 0, 0, 0, 0, 0]].concat();
         assert_eq!(encode(false, 9, &message, MESSAGE_MAX).unwrap(), golden);
     }
 

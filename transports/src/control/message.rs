@@ -7,7 +7,8 @@ use crate::control::WireError;
 use crate::control::fields::{Fields, Put};
 use crate::control::file_message::{FileAnswer, FileRequest};
 use crate::control::page::SegmentPage;
-use crate::transport::Offer;
+use crate::link::LinkId;
+use crate::transport::{Offer, SessionId};
 
 /// Most transports a node may offer.
 pub const OFFERS_MAX: usize = 64;
@@ -56,6 +57,17 @@ pub enum Message {
     },
     /// Answers [`Message::Exchange`].
     Exchanged(Vec<u8>),
+    /// Asks the other side to let go of lanes that the asker dialled, so that nothing of them touches memory there any
+    /// more. Answered with [`Message::Fenced`] when that is so.
+    Fence {
+        /// Zero: `link` is a lane of the session that carries this. Else an earlier session of the asker, which ends
+        /// with all of its lanes.
+        session: SessionId,
+        /// The asker's name of the lane; zero with a session.
+        link: LinkId,
+    },
+    /// Answers [`Message::Fence`].
+    Fenced,
     /// About files of a `dir` segment.
     File(FileRequest),
     /// Answers [`Message::File`].
@@ -115,6 +127,8 @@ impl Message {
             Self::Exchanged(_) => 10,
             Self::Error { .. } => 11,
             Self::Bye { .. } => 12,
+            Self::Fence { .. } => 13,
+            Self::Fenced => 14,
             Self::File(request) => request.kind(),
             Self::Filed(answer) => answer.kind(),
         }
@@ -133,7 +147,7 @@ impl Message {
     /// Appends its body.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Ping | Self::Pong | Self::GetOffers | Self::GetCpuTime => {}
+            Self::Ping | Self::Pong | Self::GetOffers | Self::GetCpuTime | Self::Fenced => {}
             Self::Offers(offers) => {
                 out.put_u32(offers.len() as u32);
                 for offer in offers {
@@ -153,6 +167,10 @@ impl Message {
                 out.put_bytes(body);
             }
             Self::Exchanged(body) => out.put_bytes(body),
+            Self::Fence { session, link } => {
+                out.extend_from_slice(&session.0);
+                out.put_u64(link.0);
+            }
             Self::File(request) => request.put(out),
             Self::Filed(answer) => answer.put(out),
             Self::Error { code, text } => {
@@ -182,6 +200,8 @@ impl Message {
             10 => Self::Exchanged(f.bytes(EXCHANGE_MAX)?.to_vec()),
             11 => Self::Error { code: ErrorCode(f.u16()?), text: f.text(TEXT_MAX)? },
             12 => Self::Bye { text: f.text(TEXT_MAX)? },
+            13 => Self::Fence { session: SessionId(f.array()?), link: LinkId(f.u64()?) },
+            14 => Self::Fenced,
             _ => match FileRequest::take(kind, &mut f)? {
                 Some(request) => Self::File(request),
                 None => match FileAnswer::take(kind, &mut f)? {
@@ -235,6 +255,9 @@ mod tests {
             Message::Exchange { transport: "tcp".into(), body: vec![9; 100] },
             Message::Exchanged(vec![8; 100]),
             Message::error(ErrorCode::NOT_FOUND, "no such file"),
+            Message::Fence { session: SessionId([5; 16]), link: LinkId(0) },
+            Message::Fence { session: SessionId([0; 16]), link: LinkId(u64::MAX) },
+            Message::Fenced,
             Message::bye("stopping"),
         ] {
             let mut body = Vec::new();

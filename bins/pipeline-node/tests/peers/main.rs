@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod chaos;
+mod fenced;
 mod frozen;
 mod killed;
 #[allow(dead_code, reason = "each test program uses some of it")]
