@@ -75,6 +75,8 @@ pub struct Limits {
     pub peers: u64,
     /// Links open.
     pub links: u64,
+    /// Notices waiting, of each kind.
+    pub notices: u64,
     /// Bytes in flight over all peers.
     pub bytes_in_flight: u64,
     /// Share of slices and bytes one peer may use: a divisor-like fraction in percent.

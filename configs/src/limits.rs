@@ -30,6 +30,13 @@ pub const KEYS: &[Key] = &[
     count("regions", 1, 1 << 20, "32768", "Registered regions of memory."),
     count("peers", 1, 1 << 16, "1024", "Peers known at once."),
     count("links", 1, 1 << 20, "4096", "Links open at once, over all peers, NICs and lanes."),
+    count(
+        "notices",
+        1,
+        1 << 16,
+        "1024",
+        "Notices that wait here for the program to read them, and of own batches those not yet taken.",
+    ),
     Key {
         name: "peer_share",
         kind: Kind::Percent { min: 1, max: 100 },
@@ -112,6 +119,7 @@ fn typed(values: &Values) -> Limits {
         regions: number("regions"),
         peers: number("peers"),
         links: number("links"),
+        notices: number("notices"),
         bytes_in_flight: number("bytes_in_flight"),
         peer_share_percent: number("peer_share"),
         deadline: values.time("deadline").unwrap_or_default(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ledger::{NIL, Summary};
-use crate::reason::{Failure, Reason, SUBMIT_STAGE};
+use crate::reason::{Failure, NOTICE_STAGE, Reason, SUBMIT_STAGE};
 use crate::world::World;
 
 /// Handle of an accepted batch. Shareable between threads.
@@ -66,7 +66,7 @@ impl Batch {
     /// What it is in a forked child, if it was not done.
     fn forked(&self) -> Option<Summary> {
         let child = !self.world.regions.origin().is_here();
-        child.then_some(Summary { requests: self.len, failed: self.len, bytes: 0 })
+        child.then_some(Summary { requests: self.len, failed: self.len, ..Summary::default() })
     }
 
     /// Sleeps until it is done. Costs no CPU while it waits (with `via = ["status"]` alone nobody wakes it, and it
@@ -88,7 +88,7 @@ impl Batch {
     /// Asks its slices to end; the batch is done when the last of them has, within a fraction of a second. A WRITE
     /// of which bytes have left is waited for a tenth of a second; if no answer comes its link is aborted, and it ends
     /// `Cancelled` if the target confirms within another tenth that it has let go of the link, else `Undetermined`. Other
-    /// WRITEs that had begun on that link are sent again after the confirmation. When the batch is done nothing touches
+    /// WRITEs that had begun on that link are sent again after the confirmation. A notice is given a tenth of a second as well. When the batch is done nothing touches
     /// its local buffers any more.
     pub fn cancel(&self) {
         if self.forked().is_none() {
@@ -122,6 +122,23 @@ impl Batch {
             None => Status::Done,
             Some(reason) => Status::Failed(self.failure(reason, cover.peer(), code.stage())),
         }
+    }
+
+    /// What became of its notice; `None` if it has none. Done means that the peer has put it into its queue of notices.
+    /// A failed one says whether the receiver may have it all the same (`Reason::Notice(Unanswered)`).
+    pub fn notice(&self) -> Option<Status> {
+        let ledger = &self.world.ledger;
+        let ended = ledger.batches.summary(self.index).is_some();
+        let code = ledger.batches.notice(self.index)?;
+        let (first, ..) = ledger.batches.chain(self.index);
+        let reason = match (ended, self.forked()) {
+            (true, _) => code.reason(0, 0),
+            (false, Some(_)) => Some(Reason::Forked),
+            (false, None) => return Some(Status::Pending),
+        };
+        Some(reason.map_or(Status::Done, |reason| {
+            Status::Failed(self.failure(reason, ledger.cover_of(first).peer(), NOTICE_STAGE))
+        }))
     }
 
     fn failure(&self, reason: Reason, peer: crate::peer::PeerId, stage: u16) -> Failure {

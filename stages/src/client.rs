@@ -10,10 +10,10 @@ use pipeline_transports::{Error, RegionId, Span, clock};
 
 use crate::batch::Batch;
 use crate::key::Key;
-use crate::ledger::{Birth, NIL, Phase};
+use crate::ledger::{Birth, NIL, Parcel, Phase};
 use crate::peer::{PeerId, PeerView};
 use crate::reason::{Code, Reason, SUBMIT_STAGE};
-use crate::request::{Options, Request};
+use crate::request::{NOTICE_MAX, Options, Remote, Request};
 use crate::world::World;
 
 /// Why nothing was submitted.
@@ -57,6 +57,14 @@ pub enum SubmitError {
     /// It was busy, and `submit_wait` was called on a thread of an engine, which would wait for itself.
     #[error("waiting for room here would deadlock: this thread runs the engine's stages; use `submit`")]
     WouldDeadlock,
+    /// A notice that is too long.
+    #[error("bad argument: a notice of {len} bytes, at most {limit} are allowed; put the rest into memory")]
+    NoticeTooLong {
+        /// Its bytes.
+        len: usize,
+        /// [`crate::request::NOTICE_MAX`].
+        limit: usize,
+    },
     /// The engine drains or has stopped.
     #[error("the engine takes no more work: it drains or has stopped; start it again")]
     Stopped,
@@ -154,6 +162,10 @@ impl Client {
     /// # Errors
     /// See [`SubmitError`]; nothing was submitted then.
     pub fn submit(&self, requests: &[Request], options: Options) -> Result<Batch, SubmitError> {
+        self.try_submit(requests, &options)
+    }
+
+    fn try_submit(&self, requests: &[Request], options: &Options) -> Result<Batch, SubmitError> {
         if !self.is_here() {
             return Err(SubmitError::Forked);
         }
@@ -170,18 +182,32 @@ impl Client {
         if let Some((index, what)) = nonsense {
             return Err(SubmitError::BadRequest { index, what });
         }
+        if let Some(body) = &options.notice {
+            judge_notice(requests, body)?;
+        }
         let busy = |what, asked, free: u32| match self.inlet.is_closed() {
             true => SubmitError::Stopped,
             false => SubmitError::Busy { what, asked, free: u64::from(free) },
         };
         let batch = ledger.batches.take().ok_or_else(|| busy("limits.batches", 1, 0))?;
+        let deadline =
+            u64::try_from(options.deadline.unwrap_or(self.deadline).as_nanos()).unwrap_or(u64::MAX);
+        let deadline = clock::now().saturating_add(deadline);
+        if let Some(body) = &options.notice {
+            let Remote { peer, incarnation, .. } = requests[0].remote;
+            if !ledger.outbox.put(batch, Parcel { peer, incarnation, deadline, body: body.clone() }) {
+                ledger.batches.give(batch);
+                return Err(busy("limits.notices", 1, 0));
+            }
+        }
         if !ledger.reserve_requests(len) {
+            if options.notice.is_some() {
+                ledger.outbox.remove(batch);
+            }
             ledger.batches.give(batch);
             return Err(busy("limits.requests", asked, ledger.free_requests()));
         }
-        let deadline =
-            u64::try_from(options.deadline.unwrap_or(self.deadline).as_nanos()).unwrap_or(u64::MAX);
-        self.enter(requests, batch, clock::now().saturating_add(deadline))?;
+        self.enter(requests, batch, deadline, options.notice.is_some())?;
         Ok(Batch::new(self.world.clone(), batch, len))
     }
 
@@ -207,7 +233,7 @@ impl Client {
         let line = &self.world.ledger.line;
         let mut busy = None;
         if timeout.is_zero() || !line.is_due() || pipeline_graph::on_engine_thread() {
-            match self.submit(requests, options) {
+            match self.try_submit(requests, &options) {
                 Err(error @ SubmitError::Busy { .. }) => busy = Some(error),
                 end => return end,
             }
@@ -218,7 +244,7 @@ impl Client {
         let place = line.stand();
         loop {
             if place.may_try() || busy.is_none() && clock::now() >= by {
-                match self.submit(requests, options) {
+                match self.try_submit(requests, &options) {
                     Err(error @ SubmitError::Busy { .. }) => busy = Some(error),
                     end => return end,
                 }
@@ -239,7 +265,13 @@ impl Client {
     }
 
     /// Fills the tables, and pushes.
-    fn enter(&self, requests: &[Request], batch: u32, deadline: Nanos) -> Result<(), SubmitError> {
+    fn enter(
+        &self,
+        requests: &[Request],
+        batch: u32,
+        deadline: Nanos,
+        notice: bool,
+    ) -> Result<(), SubmitError> {
         let mut on_stack = [NO_CHAIN; WORKERS];
         let mut on_heap = Vec::new();
         let workers = self.inlet.workers().max(1);
@@ -249,8 +281,17 @@ impl Client {
             on_heap.resize(workers, NO_CHAIN);
             &mut on_heap[..]
         };
-        let mut entry =
-            Entry { client: self, batch, deadline, chains, view: None, all: NO_CHAIN, refused: 0, len: 0 };
+        let mut entry = Entry {
+            client: self,
+            batch,
+            deadline,
+            notice,
+            chains,
+            view: None,
+            all: NO_CHAIN,
+            refused: 0,
+            len: 0,
+        };
         for chunk in requests.chunks(64) {
             let mut slots = [NIL; 64];
             self.world.ledger.take_requests(&mut slots[..chunk.len()]);
@@ -267,6 +308,7 @@ struct Entry<'a> {
     client: &'a Client,
     batch: u32,
     deadline: Nanos,
+    notice: bool,
     chains: &'a mut [Chain],
     /// The last peer looked at: most batches go to one.
     view: Option<(PeerId, Arc<PeerView>)>,
@@ -351,7 +393,7 @@ impl Entry<'_> {
 
     fn push(self) -> Result<(), SubmitError> {
         let ledger = &*self.client.world.ledger;
-        ledger.batches.open(self.batch, self.len, self.all.first, self.all.last, self.refused);
+        ledger.batches.open(self.batch, self.len, self.all.first, self.all.last, self.refused, self.notice);
         let mut on_stack = [Key::default(); WORKERS];
         let mut on_heap = Vec::new();
         let heads = if self.chains.len() <= WORKERS {
@@ -366,6 +408,10 @@ impl Entry<'_> {
             n += 1;
         }
         if n == 0 {
+            if self.notice {
+                // Nobody will count it down.
+                ledger.outbox.tell_due(self.batch);
+            }
             return Ok(());
         }
         self.client.inlet.push_all(&heads[..n]).inspect_err(|_| self.roll_back())
@@ -384,6 +430,23 @@ impl Entry<'_> {
                 at = cover.next.load(Relaxed);
             }
         }
+        if self.notice {
+            ledger.outbox.remove(self.batch);
+        }
         ledger.free_batch(self.batch);
     }
+}
+
+/// A notice goes to one peer, and says something of one start of it.
+fn judge_notice(requests: &[Request], body: &[u8]) -> Result<(), SubmitError> {
+    if body.len() > NOTICE_MAX {
+        return Err(SubmitError::NoticeTooLong { len: body.len(), limit: NOTICE_MAX });
+    }
+    let to = |request: &Request| (request.remote.peer, request.remote.incarnation);
+    let other = requests.iter().position(|request| to(request) != to(&requests[0]));
+    other.map_or(Ok(()), |index| {
+        let what =
+            "it names another peer than the first one, or another start of it, and a batch has one notice";
+        Err(SubmitError::BadRequest { index, what })
+    })
 }

@@ -177,7 +177,7 @@ mod tests {
         let ledger = Arc::new(crate::testing::ledger(4, 2));
         let (far, now) = (Nanos::MAX / 2, pipeline_transports::clock::now());
         for batch in 0..2 {
-            ledger.batches.open(batch, 1, batch, batch, 0);
+            ledger.batches.open(batch, 1, batch, batch, 0, false);
             let span = Span { region: RegionId(0), offset: 0, key: 0 };
             ledger.at(batch).bear(&Birth {
                 request: batch,

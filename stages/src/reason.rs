@@ -44,6 +44,8 @@ pub enum Reason {
     Undetermined,
     /// The target or the transport refused or failed it, as often as `attempts` allows.
     Transport(Transport),
+    /// The notice of the batch failed; what its requests came to stands in their own results.
+    Notice(Notice),
     /// The stage that held it panicked.
     StagePanic,
     /// The engine was stopped while it was inside.
@@ -59,6 +61,17 @@ pub enum Transport {
     Refused(Refusal),
     /// It completed with an error.
     Failed,
+}
+
+/// Why a notice failed, where that is nothing that a request could fail of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// Nobody on the peer asks for notices.
+    Unheard,
+    /// The peer's queue of notices stayed full until time ran out.
+    Full,
+    /// It was sent, and no answer came in time: it has been taken, or may still be, once at most.
+    Unanswered,
 }
 
 /// A [`Reason`] with its place.
@@ -94,6 +107,9 @@ impl Reason {
             Self::Undetermined => "the link ended after bytes had left and before the answer came".into(),
             Self::Transport(Transport::Refused(r)) => format!("the target refused it ({r:?})"),
             Self::Transport(Transport::Failed) => "the transport completed it with an error".into(),
+            Self::Notice(Notice::Unheard) => "nobody on the peer listens to notices".into(),
+            Self::Notice(Notice::Full) => "the peer's queue of notices stayed full".into(),
+            Self::Notice(Notice::Unanswered) => "the notice was sent and not answered in time".into(),
             Self::StagePanic => "the stage panicked while it held it".into(),
             Self::Stopped => "the engine was stopped".into(),
             Self::Forked => "it goes on in the process that this one was forked from".into(),
@@ -118,6 +134,9 @@ impl Reason {
             Self::Undetermined => "write the whole range again, or treat the destination as lost",
             Self::Transport(Transport::Refused(_)) => "open the peer again: its regions have changed",
             Self::Transport(Transport::Failed) => "submit it again; raise `attempts` if this happens often",
+            Self::Notice(Notice::Unheard) => "call `Engine::notices` on the peer before it is written to",
+            Self::Notice(Notice::Full) => "read notices faster there, or raise `limits.notices` there",
+            Self::Notice(Notice::Unanswered) => "ask the receiver whether it has it before you send another",
             Self::StagePanic => "report the panic message in the log as a bug, and submit again",
             Self::Stopped => "start the engine again",
             Self::Forked => "ask there, or start a new engine here",
@@ -134,6 +153,9 @@ pub type StageIx = u16;
 
 /// The outside.
 pub const SUBMIT_STAGE: StageIx = u16::MAX;
+
+/// Where notices are sent.
+pub const NOTICE_STAGE: StageIx = u16::MAX - 1;
 
 const PLAIN: &[Reason] = &[
     Reason::Busy,
@@ -152,6 +174,9 @@ const PLAIN: &[Reason] = &[
     Reason::StagePanic,
     Reason::Stopped,
     Reason::Forked,
+    Reason::Notice(Notice::Unheard),
+    Reason::Notice(Notice::Full),
+    Reason::Notice(Notice::Unanswered),
 ];
 const TOO_LARGE: u32 = 100;
 const REFUSED: u32 = 101;

@@ -1,9 +1,12 @@
 //! What a caller asks for: bytes between a local region and a peer's segment.
 //! Deliberately by name and offset, never by address: a wrong number is refused, not followed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pipeline_transports::{Op, RegionId};
+
+pub use pipeline_transports::control::message::NOTICE_MAX;
 
 use crate::peer::PeerId;
 
@@ -60,8 +63,11 @@ impl Request {
 }
 
 /// How a batch is to be carried out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Each of its requests ends within this time; `None`: `limits.deadline`.
     pub deadline: Option<Duration>,
+    /// What the application of the peer shall be told when all of its requests have ended: at most [`NOTICE_MAX`]
+    /// bytes, which may be none. All requests must name the same peer. See [`crate::notices`].
+    pub notice: Option<Arc<[u8]>>,
 }

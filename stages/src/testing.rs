@@ -14,6 +14,7 @@ pub(crate) fn ledger(slices: u32, requests: u32) -> Ledger {
         slices,
         batches: requests,
         peers: 4,
+        notices: 4,
         bytes_in_flight: 1 << 20,
         peer_share_percent: 25,
     };

@@ -9,6 +9,8 @@ use pipeline_transports::{Regions, Transport};
 use crate::files::Desk;
 use crate::ledger::Ledger;
 use crate::mail::{Event, PostOffice};
+use crate::notices::Inbox;
+use crate::peer_events::Watchers;
 use crate::peers::Peers;
 use crate::seats::Seats;
 use crate::segments::SegmentTable;
@@ -53,6 +55,10 @@ pub struct World {
     pub seats: Seats,
     /// To control; bounded. A full channel is retried at the stage's next poll.
     pub events: crossbeam_channel::Sender<Event>,
+    /// Notices of peers, for the program.
+    pub inbox: Inbox,
+    /// Who hears what becomes of peers.
+    pub watchers: Watchers,
     /// Rings control after an event was sent.
     pub control: OnceLock<Waker>,
 }

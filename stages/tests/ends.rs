@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 const MIB: u64 = 1 << 20;
 
 fn within(deadline: Duration) -> Options {
-    Options { deadline: Some(deadline) }
+    Options { deadline: Some(deadline), ..Options::default() }
 }
 
 fn reasons(batch: &Batch) -> Vec<(Reason, String)> {

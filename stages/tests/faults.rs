@@ -115,7 +115,7 @@ fn lost_completions() {
                     _ => Request::read(local, i * 1000, rig.remote(peer, &there, i * 1000), 1000),
                 };
                 let requests: Vec<Request> = (0..1000).map(request).collect();
-                let within = Options { deadline: Some(Duration::from_millis(70)) };
+                let within = Options { deadline: Some(Duration::from_millis(70)), ..Options::default() };
                 let batch = rig.client.submit(&requests, within).unwrap();
                 let start = Instant::now();
                 let summary = wait(&rig, peer, &there, &batch);
@@ -197,7 +197,10 @@ fn a_peer_dies_in_the_middle() {
     let Some(Status::Failed(failure)) = to_b.results().next() else { panic!("b is dead") };
     assert!(matches!(failure.reason, Reason::PeerGone | Reason::Undetermined), "{failure}");
     assert_eq!(&*failure.peer, "b");
-    assert_eq!(to_c.wait(LONG).unwrap(), Summary { requests: 1, failed: 0, bytes: LEN });
+    assert_eq!(
+        to_c.wait(LONG).unwrap(),
+        Summary { requests: 1, failed: 0, bytes: LEN, notice_failed: false }
+    );
     assert_eq!(bytes(&lives.regions, lives.view.segments[0].regions[0].id, 0, LEN), pattern(LEN, 77));
     assert!(submit(c, &lives).wait(LONG).unwrap().is_done());
     drop((to_b, to_c));

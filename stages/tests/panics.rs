@@ -33,7 +33,7 @@ fn a_panicking_half() {
         let peer = rig.meet("b", &there);
         rig.link(peer, &there);
         let local = rig.memory(1 << 20, 1);
-        let options = Options { deadline: Some(Duration::from_millis(400)) };
+        let options = Options { deadline: Some(Duration::from_millis(400)), ..Options::default() };
         let request = |i: u64| match i % 2 {
             0 => Request::write(local, i * 4096, rig.remote(peer, &there, i * 4096), 10_000),
             _ => Request::read(local, i * 4096, rig.remote(peer, &there, i * 4096), 10_000),

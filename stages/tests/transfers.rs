@@ -42,7 +42,7 @@ fn bytes_arrive() {
         }
         let batch = rig.client.submit(&requests, Options::default()).unwrap();
         let summary = batch.wait(LONG).unwrap();
-        assert_eq!(summary, Summary { requests: 299, failed: 0, bytes: at });
+        assert_eq!(summary, Summary { requests: 299, failed: 0, bytes: at, notice_failed: false });
         assert_eq!(bytes(&there.regions, there.view.segments[0].regions[0].id, 0, at), pattern(at, 7));
         drop(batch);
         let read = |r: &Request| Request::read(sink, r.local_offset, r.remote, r.len);
@@ -70,7 +70,7 @@ fn cut_at_the_seam() {
     let source = rig.memory(96 << 10, 3);
     let request = Request::write(source, 0, rig.remote(peer, &there, MIB - (32 << 10)), 96 << 10);
     let batch = rig.client.submit(&[request], Options::default()).unwrap();
-    assert_eq!(batch.wait(LONG), Ok(Summary { requests: 1, failed: 0, bytes: 98_304 }));
+    assert_eq!(batch.wait(LONG), Ok(Summary { requests: 1, failed: 0, bytes: 98_304, notice_failed: false }));
     let regions = &there.view.segments[0].regions;
     let all = pattern(96 << 10, 3);
     assert_eq!(bytes(&there.regions, regions[0].id, MIB - (32 << 10), 32 << 10), all[..32 << 10]);

@@ -25,7 +25,8 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let peer = client.open(&target.local_address().to_string())?;
     let kv = peer.segment("kv")?;
     for request in [Request::write(&sent, 0, kv.at(512), len), Request::read(&received, 0, kv.at(512), len)] {
-        let batch = client.submit(&[request], Options { deadline: Some(Duration::from_secs(5)) })?;
+        let batch = client
+            .submit(&[request], Options { deadline: Some(Duration::from_secs(5)), ..Options::default() })?;
         let summary = batch.wait(Duration::from_secs(10))?;
         assert!(summary.is_done(), "{:?}", batch.results().collect::<Vec<_>>());
     }

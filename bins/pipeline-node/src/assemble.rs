@@ -12,6 +12,8 @@ use pipeline_stages::faults::Verdicts;
 use pipeline_stages::files::{Desk, Root};
 use pipeline_stages::ledger::{Ledger, Sizes};
 use pipeline_stages::mail::{Event, PostOffice};
+use pipeline_stages::notices::Inbox;
+use pipeline_stages::peer_events::Watchers;
 use pipeline_stages::peers::Peers;
 use pipeline_stages::seats::Seats;
 use pipeline_stages::segments::SegmentTable;
@@ -95,6 +97,8 @@ fn world(config: &Config, events: Sender<Event>, wrap: Wrap<'_>) -> Result<World
         mail: PostOffice::default(),
         seats: Seats::default(),
         events,
+        inbox: Inbox::new(size(config.limits.notices), size(config.limits.peers)),
+        watchers: Watchers::default(),
         control: OnceLock::new(),
     })
 }

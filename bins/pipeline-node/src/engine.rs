@@ -10,8 +10,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use pipeline_configs::Config;
-use pipeline_graph::{DrainReport, Snapshot};
+use pipeline_graph::{DrainReport, Laggard, Snapshot};
 use pipeline_stages::ledger::Usage;
+use pipeline_stages::notices::Notices;
+use pipeline_stages::peer_events::PeerEvents;
 use pipeline_stages::{Batch, Client, Key, Options, Reason, Request, SubmitError, World};
 use pipeline_transports::Access;
 use pipeline_transports::clock;
@@ -214,6 +216,17 @@ impl Engine {
         self.inner.client.submit_wait(requests, options, timeout)
     }
 
+    /// Listens to the notices of peers: what they say of batches whose requests have all ended ([`Options::notice`]).
+    /// While nobody listens their notices are refused, and their batches fail.
+    pub fn notices(&self) -> Notices {
+        self.inner.world.inbox.listen()
+    }
+
+    /// Hears what becomes of peers from now on: those that were opened here, and those that open this node.
+    pub fn peer_events(&self) -> PeerEvents {
+        self.inner.world.watchers.listen()
+    }
+
     /// What the engine measures of itself. Subtract two with [`Snapshot::since`].
     pub fn stats(&self) -> Snapshot {
         if self.here().is_err() {
@@ -236,13 +249,22 @@ impl Engine {
         self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).reset_peaks();
     }
 
-    /// Takes nothing new from now on, and waits up to `timeout` until everything accepted has ended. The report
-    /// names the stages that still hold something. May be called again; it goes on draining.
+    /// Takes nothing new from now on, and waits up to `timeout` until everything accepted has ended, and the peers have
+    /// taken the notices of it. The report names the stages that still hold something (`notice` for those). May be
+    /// called again; it goes on draining.
     pub fn drain(&self, timeout: Duration) -> DrainReport {
         if self.here().is_err() {
             return DrainReport { empty: false, took_ns: 0, left: Vec::new() };
         }
-        self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).drain(by(timeout))
+        let (begin, by) = (clock::now(), by(timeout));
+        let report = self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).drain(by);
+        let notices = self.inner.world.ledger.await_notices(by);
+        if notices == 0 {
+            return DrainReport { took_ns: clock::now() - begin, ..report };
+        }
+        let mut left = report.left;
+        left.push(Laggard { stage: "notice".to_owned(), items: notices as u64 });
+        DrainReport { empty: false, took_ns: clock::now() - begin, left }
     }
 
     /// Stops at once: threads are joined, links are closed. What has not ended fails `Stopped`.

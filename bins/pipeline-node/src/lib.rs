@@ -36,9 +36,12 @@ pub use source::Source;
 pub use pipeline_configs::{Config, Finding, Findings, Loaded};
 pub use pipeline_graph::{DrainReport, Snapshot};
 pub use pipeline_stages::ledger::Usage;
+pub use pipeline_stages::notices::{Notice, Notices};
+pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};
 pub use pipeline_stages::{
     Batch, Failure, Options, Reason, Remote, Request, Status, SubmitError, Summary, WaitError,
 };
+pub use pipeline_stages::{ListenError, reason};
 pub use pipeline_transports::Access;
 pub use pipeline_transports::control::{FileAnswer, FileEntry, FileKind, FileRequest};
 pub use pipeline_transports::memory::{Memory, Region};

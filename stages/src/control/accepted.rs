@@ -20,6 +20,7 @@ use super::session::{Session, Wire};
 use super::shared::{Running, Shared, lock, new_link};
 use crate::mail::{Half, Mail, SeatId};
 use crate::peer::LinkLife;
+use crate::peer_events::PeerEvent;
 
 /// How long the answer to a fence may take; whoever asks comes again.
 const FENCE_WAIT: Duration = Duration::from_secs(2);
@@ -100,6 +101,9 @@ pub(super) fn start(shared: &Arc<Shared>, session: Session, wire: Wire) {
         let running = Running::new(&shared);
         let mut answers = Answers::new(&shared, &session, true);
         tracing::info!(peer = session.peer, at = %session.remote, "session opened by peer");
+        let (hello, from) = (&session.hello, session.remote);
+        let (name, incarnation) = (|| hello.name.clone(), hello.incarnation);
+        shared.world.watchers.tell(|| PeerEvent::Connected { name: name(), incarnation, from });
         let reason = session.run(wire, false, &mut answers, shared.stop.subscribe()).await;
         tracing::info!(peer = session.peer, "session ended: {reason}");
         drop(answers);
@@ -107,6 +111,7 @@ pub(super) fn start(shared: &Arc<Shared>, session: Session, wire: Wire) {
         drop(running);
         accepted.until_gone(None).await;
         lock(&shared.accepted).remove(&session.id);
+        shared.world.watchers.tell(|| PeerEvent::Disconnected { name: name(), incarnation, from, reason });
     });
 }
 

@@ -14,6 +14,7 @@ use super::session::Session;
 use super::shared::Shared;
 use crate::files::FileSession;
 use crate::mail::Half;
+use crate::notices::Desk;
 use crate::world::World;
 
 /// Serves one session. Dropping it stops what is being served.
@@ -23,6 +24,8 @@ pub(super) struct Answers {
     /// What this session holds of our files; `None` on sessions we dialled: who is called by us may not
     /// read our files or our tables.
     files: Option<Arc<FileSession>>,
+    /// What we remember of its notices; only whom we serve may send some.
+    notices: Option<Arc<Desk>>,
     tasks: JoinSet<()>,
 }
 
@@ -30,7 +33,8 @@ impl Answers {
     /// For a session; `accepted`: whether the other side opened it.
     pub(super) fn new(shared: &Arc<Shared>, session: &Arc<Session>, accepted: bool) -> Self {
         let files = accepted.then(|| Arc::new(FileSession::new(shared.world.clone())));
-        Self { shared: shared.clone(), session: session.clone(), files, tasks: JoinSet::new() }
+        let notices = accepted.then(|| Arc::new(Desk::new(&session.hello)));
+        Self { shared: shared.clone(), session: session.clone(), files, notices, tasks: JoinSet::new() }
     }
 
     /// Takes a request (or the number of an unknown one). Answers why the session must end, if it must.
@@ -44,13 +48,14 @@ impl Answers {
             }
             Ok(message) => {
                 let (shared, session) = (self.shared.clone(), self.session.clone());
-                let files = self.files.clone();
+                let (files, notices) = (self.files.clone(), self.notices.clone());
                 self.tasks.spawn(async move {
-                    let answer = match message {
-                        Message::Fence { session: named, link } if files.is_some() => {
+                    let answer = match (message, notices) {
+                        (Message::Fence { session: named, link }, Some(_)) => {
                             accepted::fence(&shared, session.id, named, link).await
                         }
-                        message => answer(&shared.world, files, message).await,
+                        (Message::Notice(notice), Some(desk)) => shared.world.inbox.take(&desk, notice),
+                        (message, _) => answer(&shared.world, files, message).await,
                     };
                     session.answer(id, &answer).await;
                 });
@@ -75,9 +80,10 @@ async fn answer(world: &Arc<World>, files: Option<Arc<FileSession>>, message: Me
             Message::Segments(pages::tell(&world.segments, segment, region))
         }
         (Message::File(request), Some(files)) => file(&files, request).await,
-        (Message::GetSegments { .. } | Message::File(_) | Message::Fence { .. }, None) => {
-            Message::error(ErrorCode::DENIED, "ask on a session that you opened")
-        }
+        (
+            Message::GetSegments { .. } | Message::File(_) | Message::Fence { .. } | Message::Notice(_),
+            None,
+        ) => Message::error(ErrorCode::DENIED, "ask on a session that you opened"),
         (other, _) => {
             let text = format!("message type {} is no request", other.kind());
             Message::error(ErrorCode::UNSUPPORTED, text)

@@ -15,11 +15,13 @@ use super::connect::connect;
 use super::error::Error;
 use super::fences::{self, Fences, Owed};
 use super::links;
+use super::notices::Numbers;
 use super::pages;
 use super::session::Session;
 use super::settings::backoff;
 use super::shared::{Running, Shared, lock};
 use crate::peer::{Peer, PeerId, PeerState, PeerView};
+use crate::peer_events::PeerEvent;
 
 /// Nobody asks for the peer.
 const IDLE: u8 = 0;
@@ -58,6 +60,8 @@ pub(super) struct Dialled {
     pub(super) links_wake: Notify,
     /// Links that died and may still write there.
     pub(super) fences: Fences,
+    /// Of the notices sent to it.
+    pub(super) numbers: Numbers,
     /// Version of the segments' table of the view.
     table: Mutex<u64>,
 }
@@ -75,6 +79,7 @@ impl Dialled {
             closed: Mutex::default(),
             links_wake: Notify::new(),
             fences: Fences::default(),
+            numbers: Numbers::default(),
             table: Mutex::new(0),
         }
     }
@@ -219,6 +224,7 @@ impl Dialled {
     /// Learns what the peer has, says that it is up, and keeps links to it. Only returns with an error.
     async fn keep(self: &Arc<Self>, shared: &Arc<Shared>, session: &Arc<Session>) -> Error {
         let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
+        let before = self.peer.view.load().incarnation;
         let offers = match self.learn(shared, session, by).await {
             Ok(offers) => offers,
             Err(error) => return error,
@@ -227,8 +233,18 @@ impl Dialled {
         self.peer.set_state(PeerState::Up);
         self.status.send_modify(|s| (s.up, s.error, s.barren_error) = (true, None, None));
         shared.world.peers.changed();
+        self.tell_up(shared, session, before);
         tracing::info!(peer = &*self.peer.label, name = session.hello.name, at = %session.remote, "up");
         links::keep(shared, self, session, &offers).await
+    }
+
+    fn tell_up(&self, shared: &Shared, session: &Session, before: u64) {
+        let (peer, incarnation) = (&self.peer.label, session.hello.incarnation);
+        if before != 0 && before != incarnation {
+            shared.world.watchers.tell(|| PeerEvent::Restarted { peer: peer.clone(), incarnation });
+        }
+        let name = || session.hello.name.clone();
+        shared.world.watchers.tell(|| PeerEvent::Up { peer: peer.clone(), name: name(), incarnation });
     }
 
     async fn learn(&self, shared: &Shared, session: &Session, by: Nanos) -> Result<Vec<Offer>, Error> {
@@ -275,6 +291,10 @@ impl Dialled {
 
     fn down(&self, shared: &Arc<Shared>, error: &Error) {
         *lock(&self.session) = None;
+        if self.status.borrow().up {
+            let (peer, reason) = (self.peer.label.clone(), error.to_string());
+            shared.world.watchers.tell(|| PeerEvent::Down { peer, reason });
+        }
         self.wanted.store(IDLE, Ordering::Relaxed);
         self.peer.reason.store(Arc::new(error.to_string()));
         self.peer.links.store(Arc::default());

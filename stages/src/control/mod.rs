@@ -11,6 +11,7 @@ mod error;
 mod fences;
 mod links;
 mod listener;
+mod notices;
 mod pages;
 mod post;
 mod session;
@@ -91,6 +92,7 @@ impl Control {
             lanes: Mutex::default(),
             stop: watch::Sender::new(false),
             running: watch::Sender::new(0),
+            cancels: watch::Sender::new(0),
             refusals: throttle::Throttle::default(),
             fenced: Notify::new(),
         });
@@ -180,6 +182,8 @@ impl Control {
         if let Some(thread) = lock(&self.thread).take() {
             let _ = thread.join();
         }
+        self.shared.world.inbox.stop();
+        self.shared.world.watchers.stop();
     }
 
     /// Name or address a peer was opened by; empty for none.
@@ -271,7 +275,8 @@ fn thread_main(
         let socket = listener.as_fd().try_clone_to_owned();
         tokio::spawn(listener::accept(shared.clone(), listener));
         let bell = Arc::new(Notify::new());
-        let ring = bell.clone();
+        let (ring, notice) = (bell.clone(), bell.clone());
+        shared.world.ledger.outbox.attend(Waker::new(move || notice.notify_one()));
         // Set by another node's control only if two were started over one world: then the first is rung.
         let _ = shared.world.control.set(Waker::new(move || ring.notify_one()));
         tokio::spawn(hear_events(shared.clone(), events.clone(), bell));
@@ -290,6 +295,7 @@ fn thread_main(
 /// Takes what the data path tells.
 async fn hear_events(shared: Arc<Shared>, events: Receiver<Event>, bell: Arc<Notify>) {
     loop {
+        notices::collect(&shared);
         // The channel is bounded, but may be filled as fast as it is emptied: others get their turn.
         let left = shared.world.mail.take_left();
         for event in events.try_iter().take(events.len().max(1)).chain(left) {

@@ -14,7 +14,7 @@ use pipeline_transports::{Nanos, clock};
 use rustix::net::{Shutdown, shutdown};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::answers::Answers;
@@ -40,6 +40,8 @@ pub(super) struct Session {
     pending: Mutex<HashMap<u32, oneshot::Sender<Message>>>,
     next: AtomicU32,
     permits: Semaphore,
+    /// Since when the other side remembers our notices; see [`crate::notices`].
+    pub(super) remembered: OnceCell<u64>,
     /// Why it ended, once it has.
     ended: Mutex<Option<String>>,
     /// Rung to end it from outside its task.
@@ -80,6 +82,7 @@ impl Session {
             out: sender,
             pending: Mutex::default(),
             next: AtomicU32::new(1),
+            remembered: OnceCell::new(),
             ended: Mutex::new(None),
             quit: Notify::new(),
         };

@@ -38,6 +38,8 @@ pub(super) struct Shared {
     pub(super) stop: watch::Sender<bool>,
     /// Sessions that have not ended.
     pub(super) running: watch::Sender<usize>,
+    /// Cancels so far, for notices that are under way.
+    pub(super) cancels: watch::Sender<u64>,
     pub(super) refusals: Throttle,
     /// Rung when links were fenced.
     pub(super) fenced: Notify,

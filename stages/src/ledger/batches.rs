@@ -9,6 +9,7 @@ use rustix::thread::{Timespec, futex};
 
 use crate::ledger::free::FreeList;
 use crate::ledger::slot::NIL;
+use crate::reason::Code;
 
 /// All requests ended.
 const DONE: u32 = 1;
@@ -18,6 +19,9 @@ const WAITED: u32 = 2;
 const DETACHED: u32 = 4;
 /// Its requests shall end.
 const CANCELLED: u32 = 8;
+
+/// It has a notice: when its requests have ended it is not done before the receiver has taken that.
+const NOTICE: u32 = 16;
 
 /// How often a waiter looks when nobody will wake it (`via` without `"event"`).
 const UNTOLD: Duration = Duration::from_micros(200);
@@ -39,6 +43,8 @@ pub(crate) struct BatchSlot {
     failed: AtomicU32,
     bytes: AtomicU64,
     next: AtomicU32,
+    /// How its notice ended: a [`Code`].
+    notice: AtomicU32,
 }
 
 /// The table of batches.
@@ -54,6 +60,8 @@ pub(crate) struct CountedDown {
     pub(crate) waited: bool,
     /// The owner is gone: free.
     pub(crate) detached: bool,
+    /// Its requests have ended, and its notice is due: only [`Batches::finish`] makes it done.
+    pub(crate) notice: bool,
 }
 
 /// What a batch came to.
@@ -65,12 +73,14 @@ pub struct Summary {
     pub failed: u32,
     /// Bytes applied at their destinations, as confirmed by the transports.
     pub bytes: u64,
+    /// Whether it had a notice that the receiver has not taken, as far as is known. See [`crate::Batch::notice`].
+    pub notice_failed: bool,
 }
 
 impl Summary {
-    /// Whether every request was done.
+    /// Whether every request was done, and the notice was taken if there was one.
     pub fn is_done(&self) -> bool {
-        self.failed == 0
+        self.failed == 0 && !self.notice_failed
     }
 }
 
@@ -85,6 +95,7 @@ impl Batches {
             failed: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
             next: AtomicU32::new(NIL),
+            notice: AtomicU32::new(0),
         };
         let slots: Box<[_]> = (0..limit).map(slot).collect();
         let free = FreeList::full(limit, |i| &slots[i as usize].next);
@@ -113,8 +124,9 @@ impl Batches {
         self.free.give(batch, batch, 1, |i| &self.slots[i as usize].next);
     }
 
-    /// Starts a batch of `len` requests, chained from `first` to `last`, of which `failed` have ended.
-    pub(crate) fn open(&self, batch: u32, len: u32, first: u32, last: u32, failed: u32) {
+    /// Starts a batch of `len` requests, chained from `first` to `last`, of which `failed` have ended. One with a notice
+    /// is never done from the start.
+    pub(crate) fn open(&self, batch: u32, len: u32, first: u32, last: u32, failed: u32, notice: bool) {
         let slot = &self.slots[batch as usize];
         slot.left.store(len - failed, Relaxed);
         slot.len.store(len, Relaxed);
@@ -122,7 +134,13 @@ impl Batches {
         slot.last.store(last, Relaxed);
         slot.failed.store(failed, Relaxed);
         slot.bytes.store(0, Relaxed);
-        slot.word.store(if len == failed { DONE } else { 0 }, Release);
+        slot.notice.store(Code::DONE.raw(), Relaxed);
+        let word = match notice {
+            true => NOTICE,
+            false if len == failed => DONE,
+            false => 0,
+        };
+        slot.word.store(word, Release);
     }
 
     /// First and last request, and how many.
@@ -147,7 +165,21 @@ impl Batches {
             requests: slot.len.load(Relaxed),
             failed: slot.failed.load(Relaxed),
             bytes: slot.bytes.load(Relaxed),
+            notice_failed: slot.notice.load(Relaxed) != Code::DONE.raw(),
         })
+    }
+
+    /// How its notice ended: `None` without one, [`Code::DONE`] also while it has not.
+    pub(crate) fn notice(&self, batch: u32) -> Option<Code> {
+        let slot = &self.slots[batch as usize];
+        let has = slot.word.load(Acquire) & NOTICE != 0;
+        has.then(|| Code::from_raw(slot.notice.load(Relaxed)))
+    }
+
+    /// Requests, and those that have failed so far.
+    pub(crate) fn tally(&self, batch: u32) -> (u32, u32) {
+        let slot = &self.slots[batch as usize];
+        (slot.len.load(Relaxed), slot.failed.load(Relaxed))
     }
 
     /// `ended` of its requests have ended, `failed` of them not well. The last one ends the batch; the caller
@@ -161,8 +193,22 @@ impl Batches {
         if slot.left.fetch_sub(ended, AcqRel) != ended {
             return CountedDown::default();
         }
+        if slot.word.load(Relaxed) & NOTICE != 0 {
+            return CountedDown { notice: true, ..CountedDown::default() };
+        }
+        Self::end(slot)
+    }
+
+    /// Its requests had ended and its notice now has too, as `code` says.
+    pub(crate) fn finish(&self, batch: u32, code: Code) -> CountedDown {
+        let slot = &self.slots[batch as usize];
+        slot.notice.store(code.raw(), Relaxed);
+        Self::end(slot)
+    }
+
+    fn end(slot: &BatchSlot) -> CountedDown {
         let before = slot.word.fetch_or(DONE, AcqRel);
-        CountedDown { waited: before & WAITED != 0, detached: before & DETACHED != 0 }
+        CountedDown { waited: before & WAITED != 0, detached: before & DETACHED != 0, notice: false }
     }
 
     /// Wakes those who wait for a batch that has been counted down. A slot that was freed and reused meanwhile only
@@ -206,6 +252,7 @@ impl Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reason::Reason;
 
     /// A waiter sleeps until the last of a batch's requests has ended, and sees what all of them came to.
     #[test]
@@ -213,16 +260,16 @@ mod tests {
         let batches = Batches::new(1);
         let b = batches.take().unwrap();
         assert!(batches.take().is_none());
-        batches.open(b, 3, 0, 2, 1);
+        batches.open(b, 3, 0, 2, 1, false);
         assert_eq!(batches.wait(b, Duration::from_millis(1), true), None);
         std::thread::scope(|s| {
             let waiter = s.spawn(|| batches.wait(b, Duration::from_secs(10), true));
             let not_yet = CountedDown::default();
             assert_eq!(batches.count_down(b, 1, 0, 10), not_yet);
             assert_eq!(batches.summary(b), None);
-            assert_eq!(batches.count_down(b, 1, 1, 0), CountedDown { waited: true, detached: false });
+            assert_eq!(batches.count_down(b, 1, 1, 0), CountedDown { waited: true, ..not_yet });
             batches.wake(b);
-            let summary = Summary { requests: 3, failed: 2, bytes: 10 };
+            let summary = Summary { requests: 3, failed: 2, bytes: 10, notice_failed: false };
             assert_eq!(waiter.join().unwrap(), Some(summary));
         });
         assert!(batches.detach(b));
@@ -233,10 +280,31 @@ mod tests {
     fn one_side_frees() {
         let batches = Batches::new(1);
         let b = batches.take().unwrap();
-        batches.open(b, 1, 0, 0, 0);
+        batches.open(b, 1, 0, 0, 0, false);
         assert!(!batches.detach(b));
-        assert_eq!(batches.count_down(b, 1, 0, 0), CountedDown { waited: false, detached: true });
+        assert_eq!(batches.count_down(b, 1, 0, 0), CountedDown { detached: true, ..CountedDown::default() });
         batches.give(b);
         assert_eq!(batches.free_len(), 1);
+    }
+
+    /// A batch with a notice is not done when its requests have ended, nor when all of them failed at once: only when
+    /// its notice has ended too; and if that failed, so has the batch.
+    #[test]
+    fn a_notice_comes_before_the_end() {
+        let batches = Batches::new(1);
+        let b = batches.take().unwrap();
+        for (refused, code) in [(0, Code::DONE), (2, Code::new(Reason::PeerGone, 3))] {
+            batches.open(b, 2, 0, 1, refused, true);
+            if refused == 0 {
+                assert_eq!(batches.count_down(b, 1, 0, 5), CountedDown::default());
+                assert!(batches.count_down(b, 1, 0, 5).notice);
+            }
+            assert_eq!((batches.summary(b), batches.tally(b)), (None, (2, refused)));
+            assert_eq!(batches.finish(b, code), CountedDown::default());
+            let summary = batches.summary(b).unwrap();
+            assert_eq!((summary.is_done(), batches.notice(b)), (refused == 0, Some(code)));
+        }
+        batches.open(b, 1, 0, 0, 0, false);
+        assert_eq!(batches.notice(b), None);
     }
 }

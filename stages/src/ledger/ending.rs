@@ -189,6 +189,9 @@ impl Tally<'_> {
         if end.detached {
             self.ledger.free_batch(self.batch);
         }
+        if end.notice {
+            self.ledger.outbox.tell_due(self.batch);
+        }
     }
 
     fn wake(&self) {

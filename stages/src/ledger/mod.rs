@@ -6,6 +6,7 @@ mod bells;
 mod ending;
 mod free;
 mod line;
+mod outbox;
 mod requests;
 mod slot;
 
@@ -21,10 +22,11 @@ pub use slot::{Birth, NIL, Phase, Slot};
 
 pub(crate) use batches::Batches;
 pub(crate) use bells::Bells;
+pub(crate) use outbox::{Outbox, Parcel};
 pub(crate) use requests::RequestSlot;
 
 use crate::key::Key;
-use crate::reason::{Code, Reason, StageIx};
+use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
 use crate::window::{Grant, Window};
 use free::FreeList;
 use line::Line;
@@ -40,6 +42,8 @@ pub struct Sizes {
     pub batches: u32,
     /// Peers.
     pub peers: u32,
+    /// Notices submitted and not taken.
+    pub notices: u32,
     /// Bytes in flight.
     pub bytes_in_flight: u64,
     /// Share of one peer, percent.
@@ -55,6 +59,7 @@ impl Sizes {
             slices: cut(limits.slices),
             batches: cut(limits.batches),
             peers: cut(limits.peers),
+            notices: cut(limits.notices),
             bytes_in_flight: limits.bytes_in_flight.max(1),
             peer_share_percent: limits.peer_share_percent.clamp(1, 100),
         }
@@ -78,6 +83,8 @@ pub struct Ledger {
     requests: Box<[RequestSlot]>,
     free_requests: FreeList,
     pub(crate) batches: Batches,
+    /// Their notices.
+    pub(crate) outbox: Outbox,
     /// Bytes and slices in flight.
     pub window: Window,
     /// Rung when slots and windows come back.
@@ -123,6 +130,7 @@ impl Ledger {
         Self {
             window: Window::new(bytes_in_flight, slices, peer_share_percent, peers as usize),
             batches: Batches::new(sizes.batches),
+            outbox: Outbox::new(sizes.notices),
             slots,
             slices,
             free,
@@ -147,7 +155,8 @@ impl Ledger {
 
     pub(crate) fn stage_name(&self, ix: StageIx) -> Arc<str> {
         let name = self.stages.get().and_then(|names| names.get(usize::from(ix)));
-        name.cloned().unwrap_or_else(|| Arc::from("submit"))
+        let outside = || Arc::from(if ix == NOTICE_STAGE { "notice" } else { "submit" });
+        name.cloned().unwrap_or_else(outside)
     }
 
     pub(crate) fn stage_named(&self, name: &str) -> Option<StageIx> {
@@ -344,6 +353,9 @@ impl Ledger {
                 ending.finish();
             }
         }
+        for batch in self.outbox.batches() {
+            self.end_notice(batch, Code::new(reason, NOTICE_STAGE));
+        }
     }
 
     /// Whether a position is that of a cover slice whose last slice counts in its place.
@@ -374,12 +386,36 @@ impl Ledger {
         self.line.tell();
     }
 
+    /// The notice of a batch whose requests have ended has ended as well: the batch is done. Whoever comes second is
+    /// not heard.
+    pub(crate) fn end_notice(&self, batch: u32, code: Code) {
+        // First, because from the end on the index may name another batch.
+        if !self.outbox.remove(batch) {
+            return;
+        }
+        self.line.tell();
+        let end = self.batches.finish(batch, code);
+        if end.detached {
+            self.free_batch(batch);
+        }
+        if end.waited {
+            self.batches.wake(batch);
+        }
+    }
+
     /// Asks all slices of a batch to end, and the stages that hold some to look.
     pub(crate) fn cancel(&self, batch: u32) {
         if self.batches.cancel(batch) {
             self.cancels.fetch_add(1, Release);
             self.holders.ring();
+            // Its notice may be all that is left of it.
+            self.outbox.ring();
         }
+    }
+
+    /// Waits until the receivers have taken all notices, at most until `by`: how many are left.
+    pub fn await_notices(&self, by: Nanos) -> usize {
+        self.outbox.until_empty(by)
     }
 
     /// Grows with each cancel: a stage that holds slices looks through them when it changed.

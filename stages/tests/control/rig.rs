@@ -13,7 +13,9 @@ use pipeline_stages::control::{Control, Settings};
 use pipeline_stages::files::{Desk, Job};
 use pipeline_stages::ledger::{Ledger, Sizes};
 use pipeline_stages::mail::{Event, Half, Mail};
+use pipeline_stages::notices::Inbox;
 use pipeline_stages::peer::{Peer, PeerId};
+use pipeline_stages::peer_events::Watchers;
 use pipeline_stages::peers::Peers;
 use pipeline_stages::segments::SegmentTable;
 use pipeline_stages::world::TransportEntry;
@@ -77,6 +79,7 @@ pub fn world(name: &str, with: With) -> (Arc<World>, Receiver<Event>) {
         slices: 64,
         batches: 4,
         peers: 8,
+        notices: 4,
         bytes_in_flight: 1 << 20,
         peer_share_percent: 25,
     };
@@ -93,6 +96,8 @@ pub fn world(name: &str, with: With) -> (Arc<World>, Receiver<Event>) {
         mail: Default::default(),
         seats: Default::default(),
         events,
+        inbox: Inbox::new(4, 8),
+        watchers: Watchers::default(),
         control: Default::default(),
     };
     (Arc::new(world), hear)

@@ -17,7 +17,9 @@ use pipeline_stages::faults::Verdicts;
 use pipeline_stages::files::Desk;
 use pipeline_stages::ledger::{Ledger, Sizes, Usage};
 use pipeline_stages::mail::{Event, Half, Mail, PostOffice};
+use pipeline_stages::notices::Inbox;
 use pipeline_stages::peer::{LinkLife, LinkRef, PeerId, PeerState, PeerView, RegionView, SegmentView};
+use pipeline_stages::peer_events::Watchers;
 use pipeline_stages::peers::Peers;
 use pipeline_stages::seats::Seats;
 use pipeline_stages::segments::SegmentTable;
@@ -168,6 +170,8 @@ impl Rig {
             mail: PostOffice::default(),
             seats: Seats::default(),
             events,
+            inbox: Inbox::new(4, 8),
+            watchers: Watchers::default(),
             control: OnceLock::new(),
         });
         let specs = catalog::specs(config, &world).unwrap();

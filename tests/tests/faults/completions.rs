@@ -11,7 +11,7 @@ use crate::rig::{PATIENCE, bytes_of, done, nothing_left, open, pattern, reasons,
 const MIB: u64 = 1 << 20;
 
 fn within(deadline: Duration) -> Options {
-    Options { deadline: Some(deadline) }
+    Options { deadline: Some(deadline), ..Options::default() }
 }
 
 /// B16: a completion that never comes ends its request at its deadline of two seconds, once, and takes nobody along:

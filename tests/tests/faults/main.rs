@@ -3,6 +3,7 @@
 
 mod completions;
 mod connecting;
+mod notices;
 mod registering;
 #[allow(dead_code, reason = "another test program uses the rest of it")]
 #[path = "../engine/rig.rs"]

@@ -16,6 +16,8 @@ pub const OFFERS_MAX: usize = 64;
 pub const OFFER_BODY_MAX: usize = 4096;
 /// Longest body of an exchange, bytes.
 pub const EXCHANGE_MAX: usize = 16 * 1024;
+/// Longest notice, bytes.
+pub const NOTICE_MAX: usize = 4096;
 /// Longest text of an error or a farewell, bytes.
 pub const TEXT_MAX: usize = 1024;
 /// Longest name of a transport, a segment or a kind, bytes.
@@ -84,6 +86,31 @@ pub enum Message {
         /// Why.
         text: String,
     },
+    /// The requests of a batch have ended, and this is what the initiator wants the target's application to know.
+    Notice(NoticeMessage),
+    /// Answers [`Message::Notice`]: it was taken, now or before.
+    Noticed {
+        /// How long the receiver remembers what it took of this sender: from when this number was made. Another
+        /// number means that it has forgotten.
+        epoch: u64,
+    },
+}
+
+/// The body of [`Message::Notice`]. What its numbers promise is in docs/wire.md.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoticeMessage {
+    /// Which of the sender's ways to this receiver: sequences count for each of its own.
+    pub channel: u32,
+    /// Its number, from 1; 0 only asks for the epoch.
+    pub sequence: u64,
+    /// All numbers below this one are settled: they will not be sent (again).
+    pub settled: u64,
+    /// Requests of the batch.
+    pub requests: u32,
+    /// Those of them that did not end well.
+    pub failed: u32,
+    /// The application's own bytes.
+    pub body: Vec<u8>,
 }
 
 /// What kind of error. Codes this release does not know keep their number.
@@ -109,6 +136,7 @@ impl ErrorCode {
     pub const NO_LEASE: Self = Self(25);
     pub const CHANGED: Self = Self(26);
     pub const IO: Self = Self(27);
+    pub const UNHEARD: Self = Self(28);
 }
 
 impl Message {
@@ -129,6 +157,8 @@ impl Message {
             Self::Bye { .. } => 12,
             Self::Fence { .. } => 13,
             Self::Fenced => 14,
+            Self::Notice(_) => 16,
+            Self::Noticed { .. } => 17,
             Self::File(request) => request.kind(),
             Self::Filed(answer) => answer.kind(),
         }
@@ -178,6 +208,8 @@ impl Message {
                 out.put_bytes(text.as_bytes());
             }
             Self::Bye { text } => out.put_bytes(text.as_bytes()),
+            Self::Notice(notice) => notice.put(out),
+            Self::Noticed { epoch } => out.put_u64(*epoch),
         }
     }
 
@@ -202,6 +234,8 @@ impl Message {
             12 => Self::Bye { text: f.text(TEXT_MAX)? },
             13 => Self::Fence { session: SessionId(f.array()?), link: LinkId(f.u64()?) },
             14 => Self::Fenced,
+            16 => Self::Notice(NoticeMessage::take(&mut f)?),
+            17 => Self::Noticed { epoch: f.u64()? },
             _ => match FileRequest::take(kind, &mut f)? {
                 Some(request) => Self::File(request),
                 None => match FileAnswer::take(kind, &mut f)? {
@@ -212,6 +246,29 @@ impl Message {
         };
         f.end()?;
         Ok(Some(message))
+    }
+}
+
+impl NoticeMessage {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.channel);
+        out.put_u64(self.sequence);
+        out.put_u64(self.settled);
+        out.put_u32(self.requests);
+        out.put_u32(self.failed);
+        out.put_bytes(&self.body);
+    }
+
+    fn take(f: &mut Fields<'_>) -> Result<Self, WireError> {
+        let notice = Self {
+            channel: f.u32()?,
+            sequence: f.u64()?,
+            settled: f.u64()?,
+            requests: f.u32()?,
+            failed: f.u32()?,
+            body: f.bytes(NOTICE_MAX)?.to_vec(),
+        };
+        if notice.failed > notice.requests { Err(WireError::Malformed("notice")) } else { Ok(notice) }
     }
 }
 
@@ -259,6 +316,8 @@ mod tests {
             Message::Fence { session: SessionId([0; 16]), link: LinkId(u64::MAX) },
             Message::Fenced,
             Message::bye("stopping"),
+            Message::Notice(golden_notice()),
+            Message::Noticed { epoch: 3 },
         ] {
             let mut body = Vec::new();
             message.put(&mut body);
@@ -270,6 +329,38 @@ mod tests {
             assert!(Message::decode(message.kind(), &body).is_err());
         }
         assert!(Message::decode(999, b"whatever").unwrap().is_none());
+    }
+
+    fn golden_notice() -> NoticeMessage {
+        NoticeMessage { channel: 2, sequence: 7, settled: 5, requests: 10, failed: 1, body: b"kv".to_vec() }
+    }
+
+    /// The golden bytes of docs/wire.md.
+    #[test]
+    fn golden_bytes_of_a_notice() {
+        let mut body = Vec::new();
+        Message::Notice(golden_notice()).put(&mut body);
+        let golden = [
+            2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0,
+            b'k', b'v',
+        ];
+        assert_eq!(body, golden);
+        body.clear();
+        Message::Noticed { epoch: 3 }.put(&mut body);
+        assert_eq!(body, [3, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    /// A notice with more failures than requests, and one above its limit, are malformed.
+    #[test]
+    fn impossible_notices_are_refused() {
+        let refused = |notice: NoticeMessage| {
+            let mut body = Vec::new();
+            notice.put(&mut body);
+            Message::decode(16, &body).is_err()
+        };
+        assert!(refused(NoticeMessage { failed: 11, ..golden_notice() }));
+        assert!(refused(NoticeMessage { body: vec![0; NOTICE_MAX + 1], ..golden_notice() }));
+        assert!(!refused(NoticeMessage { body: vec![0; NOTICE_MAX], ..golden_notice() }));
     }
 
     /// Texts are cut at a character, so that no answer is too long to be sent.

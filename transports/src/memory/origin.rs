@@ -85,6 +85,7 @@ mod tests {
     fn forked(in_child: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child only loads and ends, without running anything that was registered to run at exit.
         match unsafe { libc::fork() } {
+            // SAFETY: ends the child.
             0 => unsafe { libc::_exit(i32::from(in_child())) },
             child => {
                 let mut status = 0;

@@ -48,7 +48,8 @@ fn client(engine: &Engine, address: &str, lane: u64, seed: u64, stop: &AtomicBoo
         let base = lane * PLACES * SIZE;
         for _ in 0..dice.roll(50) {
             let (at, len) = (dice.roll(SIZE / 2), 1 + dice.roll(SIZE / 2));
-            let options = Options { deadline: Some(Duration::from_micros(100 << dice.roll(13))) };
+            let options =
+                Options { deadline: Some(Duration::from_micros(100 << dice.roll(13))), ..Options::default() };
             let write = Request::write(&source, at, kv.at(base + at), len);
             let read = Request::read(&into, at, kv.at(base + at), len);
             match dice.roll(4) {

@@ -12,7 +12,7 @@ use crate::rig::{PATIENCE, bytes_of, done, engine, nothing_left, pattern, reason
 const MIB: u64 = 1 << 20;
 
 fn within(deadline: Duration) -> Options {
-    Options { deadline: Some(deadline) }
+    Options { deadline: Some(deadline), ..Options::default() }
 }
 
 fn write(engine: &Engine, from: &Region, to: &Segment, at: u64, options: Options) -> Batch {

@@ -12,7 +12,7 @@ use crate::rig::{PATIENCE, bytes_of, done, engine, nothing_left, pattern, reason
 const MIB: u64 = 1 << 20;
 
 fn within(deadline: Duration) -> Options {
-    Options { deadline: Some(deadline) }
+    Options { deadline: Some(deadline), ..Options::default() }
 }
 
 /// B25: with its target frozen a write of 4 KiB is pending for two seconds, though the kernel has taken its bytes; it is

@@ -1,0 +1,258 @@
+//! Sends the notices of batches whose requests have ended, until the receiver has them or time is over.
+//! Deliberately one task a notice: one whose peer is gone, or whose queue is full, waits for nobody and nobody for it.
+//! Why each comes once at most: [`crate::notices`].
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pipeline_transports::control::message::NoticeMessage;
+use pipeline_transports::control::{ErrorCode, Message};
+use pipeline_transports::{Nanos, clock};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::dialled::Dialled;
+use super::error::Error;
+use super::session::Session;
+use super::shared::{Shared, lock};
+use crate::ledger::Parcel;
+use crate::notices::WINDOW;
+use crate::reason::{Code, NOTICE_STAGE, Notice, Reason, Transport};
+
+/// A notice has so much time at least, also when its batch's deadline has passed or the batch was cancelled: enough
+/// for a receiver that is well to hear that requests have failed.
+const GRACE_NS: Nanos = 100_000_000;
+/// Pauses while the receiver is busy.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+/// Its own task knows when it is too late.
+const NEVER: Nanos = Nanos::MAX;
+
+/// The numbers of the notices to one peer.
+pub(super) struct Numbers {
+    /// The next one, and those that are open.
+    state: Mutex<(u64, BTreeSet<u64>)>,
+    settled: Notify,
+}
+
+/// A number that is open while this lives.
+struct Number<'a>(&'a Numbers, u64);
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self { state: Mutex::new((1, BTreeSet::new())), settled: Notify::new() }
+    }
+}
+
+impl Numbers {
+    /// The next number; waits while the oldest open one is a whole window behind.
+    async fn next(&self) -> Number<'_> {
+        loop {
+            let settled = self.settled.notified();
+            {
+                let (next, open) = &mut *lock(&self.state);
+                if *next - open.first().unwrap_or(next) < WINDOW {
+                    open.insert(*next);
+                    *next += 1;
+                    return Number(self, *next - 1);
+                }
+            }
+            settled.await;
+        }
+    }
+
+    /// All below it are settled.
+    fn settled(&self) -> u64 {
+        let (next, open) = &*lock(&self.state);
+        *open.first().unwrap_or(next)
+    }
+}
+
+impl Drop for Number<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).1.remove(&self.1);
+        self.0.settled.notify_waiters();
+    }
+}
+
+/// Takes up what has become due, and lets those that are under way look whether they were cancelled.
+pub(super) fn collect(shared: &Arc<Shared>) {
+    let ledger = &shared.world.ledger;
+    while let Some(batch) = ledger.outbox.next_due() {
+        // As many as there are notices: the outbox bounds them.
+        tokio::spawn(deliver(shared.clone(), batch));
+    }
+    shared.cancels.send_if_modified(|seen| std::mem::replace(seen, ledger.cancels()) != ledger.cancels());
+}
+
+/// How far a notice has come: what is said if time runs out.
+#[derive(Default)]
+struct Progress(AtomicU8);
+
+impl Progress {
+    const BUSY: u8 = 1;
+    const SENT: u8 = 2;
+
+    fn reason(&self, cancelled: bool) -> Reason {
+        match self.0.load(Relaxed) {
+            Self::SENT => Reason::Notice(Notice::Unanswered),
+            _ if cancelled => Reason::Cancelled,
+            Self::BUSY => Reason::Notice(Notice::Full),
+            _ => Reason::Deadline,
+        }
+    }
+}
+
+async fn deliver(shared: Arc<Shared>, batch: u32) {
+    let ledger = &shared.world.ledger;
+    let Some(parcel) = ledger.outbox.get(batch) else { return };
+    let (requests, failed) = ledger.batches.tally(batch);
+    let dialled = lock(&shared.dialled).get(&parcel.peer).cloned();
+    let sent = match dialled {
+        None => Err(Reason::PeerGone),
+        Some(dialled) => in_time(&shared, &dialled, batch, &parcel, (requests, failed)).await,
+    };
+    let code = sent.map_or_else(|reason| Code::new(reason, NOTICE_STAGE), |()| Code::DONE);
+    ledger.end_notice(batch, code);
+}
+
+/// Sends until the receiver has it or time is over.
+async fn in_time(
+    shared: &Shared,
+    dialled: &Dialled,
+    batch: u32,
+    parcel: &Parcel,
+    tally: (u32, u32),
+) -> Result<(), Reason> {
+    let progress = Progress::default();
+    let mut sending = pin!(send(dialled, parcel, tally, &progress));
+    let mut cancels = shared.cancels.subscribe();
+    let mut by = parcel.deadline.max(clock::now() + GRACE_NS);
+    let mut cancelled = false;
+    loop {
+        if !cancelled && shared.world.ledger.batches.is_cancelled(batch) {
+            cancelled = true;
+            by = by.min(clock::now() + GRACE_NS);
+        }
+        tokio::select! {
+            end = &mut sending => return end,
+            () = sleep(clock::until(by)) => return Err(progress.reason(cancelled)),
+            _ = cancels.changed(), if !cancelled => {}
+        }
+    }
+}
+
+async fn send(
+    dialled: &Dialled,
+    parcel: &Parcel,
+    (requests, failed): (u32, u32),
+    progress: &Progress,
+) -> Result<(), Reason> {
+    let number = dialled.numbers.next().await;
+    // The epoch under which a copy may be on its way, or may have been taken.
+    let mut under = None;
+    let mut pause = PAUSES.0;
+    loop {
+        let lost = |reason| if under.is_some() { Reason::Notice(Notice::Unanswered) } else { reason };
+        let session = reach(dialled, failed > 0).await.map_err(lost)?;
+        if session.hello.incarnation != parcel.incarnation {
+            return Err(lost(Reason::StalePeer));
+        }
+        let mut message = NoticeMessage {
+            channel: dialled.id.0,
+            sequence: 0,
+            settled: dialled.numbers.settled(),
+            requests,
+            failed,
+            body: Vec::new(),
+        };
+        let answer = match epoch(&session, &message).await {
+            Ok(epoch) if under.is_some_and(|under| under != epoch) => return Err(lost(Reason::PeerGone)),
+            Ok(epoch) => {
+                under = Some(epoch);
+                progress.0.store(Progress::SENT, Relaxed);
+                (message.sequence, message.body) = (number.1, parcel.body.to_vec());
+                session.request(&Message::Notice(message), NEVER).await
+            }
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(Message::Noticed { .. }) => return Ok(()),
+            Err(Error::Remote { code: ErrorCode::BUSY, .. }) => {
+                under = None;
+                progress.0.store(Progress::BUSY, Relaxed);
+                sleep(pause).await;
+                pause = (pause * 2).min(PAUSES.1);
+            }
+            Err(Error::Remote { text, .. }) => {
+                tracing::warn!(peer = &*dialled.peer.label, "a notice was refused: {text}");
+                return Err(Reason::Notice(Notice::Unheard));
+            }
+            // The next session tells, or takes it.
+            Err(Error::Gone { .. }) => {}
+            Ok(_) | Err(_) => return Err(Reason::Transport(Transport::Failed)),
+        }
+    }
+}
+
+/// The session, as soon as it stands; `once`: one whole attempt in vain is enough.
+async fn reach(dialled: &Dialled, once: bool) -> Result<Arc<Session>, Reason> {
+    let mut status = dialled.status.subscribe();
+    let attempts = status.borrow().attempts;
+    loop {
+        if let Ok(session) = dialled.session() {
+            return Ok(session);
+        }
+        if once && status.borrow_and_update().attempts > attempts {
+            return Err(Reason::PeerGone);
+        }
+        dialled.want();
+        // The other side of the channel lives as long as the peer.
+        let _ = status.changed().await;
+    }
+}
+
+/// Since when the receiver remembers us, asked once a session.
+async fn epoch(session: &Session, probe: &NoticeMessage) -> Result<u64, Error> {
+    let ask = || async {
+        match session.request(&Message::Notice(probe.clone()), NEVER).await? {
+            Message::Noticed { epoch } => Ok(epoch),
+            _ => {
+                let reason = "another answer than to a notice".to_owned();
+                Err(Error::Protocol { peer: session.peer.clone(), reason })
+            }
+        }
+    };
+    session.remembered.get_or_try_init(ask).await.copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers count up from 1; the oldest open one bounds how far they run ahead, and is what the receiver is told to
+    /// be settled below.
+    #[test]
+    fn numbers_keep_within_the_window() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let numbers = Numbers::default();
+            assert_eq!(numbers.settled(), 1);
+            let oldest = numbers.next().await;
+            let second = numbers.next().await;
+            assert_eq!((oldest.1, second.1, numbers.settled()), (1, 2, 1));
+            for n in 3..=WINDOW {
+                assert_eq!(numbers.next().await.1, n);
+            }
+            let ahead = tokio::time::timeout(Duration::from_millis(20), numbers.next()).await;
+            assert!(ahead.is_err(), "a whole window ahead");
+            let (next, ()) = tokio::join!(numbers.next(), async {
+                tokio::task::yield_now().await;
+                drop(oldest);
+            });
+            assert_eq!((next.1, numbers.settled()), (WINDOW + 1, 2));
+        });
+    }
+}
