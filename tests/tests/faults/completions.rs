@@ -65,6 +65,7 @@ fn a_doubled_completion_counts_once() {
     let at_once = plan.add(Rule::new(Site::Completion, When::Every(2), Effect::Duplicate(Duration::ZERO)));
     let later = Effect::Duplicate(Duration::from_millis(20));
     let later = plan.add(Rule::new(Site::Completion, When::Every(3), later));
+    let notices = server.notices();
     for round in 0..20 {
         let requests: Vec<_> = (0..4)
             .map(|i| match (i + round) % 2 {
@@ -72,8 +73,12 @@ fn a_doubled_completion_counts_once() {
                 _ => Request::read(&region, i * MIB, kv.at(i * MIB), MIB),
             })
             .collect();
-        done(&client, &requests);
+        let options = Options { notice: Some([round as u8].as_slice().into()), ..Options::default() };
+        let summary = client.submit(&requests, options).unwrap().wait(PATIENCE).unwrap();
+        assert_eq!((summary.is_done(), summary.bytes), (true, 4 * MIB));
     }
+    let heard: Vec<u8> = std::iter::from_fn(|| notices.try_next()).map(|n| n.body[0]).collect();
+    assert_eq!(heard, (0..20).collect::<Vec<u8>>());
     assert_eq!(plan.struck(at_once), 20 * 4 * 64 / 2);
     // An echo of one that is echoed by both rules comes once: the later rule speaks.
     let echoes = plan.struck(at_once) + plan.struck(later) - 20 * 4 * 64 / 6;

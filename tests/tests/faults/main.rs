@@ -1,9 +1,12 @@
 //! Whole nodes with faults on demand: what one lost, late, doubled or failed thing costs, and what it does not.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod child;
 mod completions;
 mod connecting;
 mod notices;
+mod notices_cut;
+mod proxy;
 mod registering;
 #[allow(dead_code, reason = "another test program uses the rest of it")]
 #[path = "../engine/rig.rs"]
