@@ -54,7 +54,7 @@ fn a_lost_completion_ends_at_its_deadline() {
 }
 
 /// B27: every completion comes twice, at once or much later, when its slice has been used for others: each batch is
-/// done once, its total is exact to the byte, the second ones are counted and dropped, and the in-flight counters
+/// done once with one notice, its total is exact to the byte, the second ones are counted and dropped, and the in-flight counters
 /// return to 0.
 #[test]
 fn a_doubled_completion_counts_once() {
