@@ -11,7 +11,7 @@ use pipeline_transports::{Error, RegionId, Span, clock};
 use crate::batch::Batch;
 use crate::key::Key;
 use crate::ledger::{Birth, NIL, Parcel, Phase};
-use crate::peer::{PeerId, PeerView};
+use crate::peer::{PeerId, PeerState, PeerView};
 use crate::reason::{Code, Reason, SUBMIT_STAGE};
 use crate::request::{NOTICE_MAX, Options, Remote, Request};
 use crate::world::World;
@@ -376,6 +376,10 @@ impl Entry<'_> {
         let remote = &request.remote;
         if self.view.as_ref().is_none_or(|(peer, _)| *peer != remote.peer) {
             let peer = self.client.world.peers.get(remote.peer).ok_or(Reason::PeerGone)?;
+            // Looked at once for all that follow for it: a peer that leaves waits for whoever was on the way in.
+            if peer.state() == PeerState::Leaving {
+                return Err(Reason::PeerLeaving);
+            }
             self.view = Some((remote.peer, peer.view.load_full()));
         }
         let Some((_, view)) = &self.view else { return Err(Reason::PeerGone) };

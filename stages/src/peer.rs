@@ -22,6 +22,8 @@ pub enum PeerState {
     Up,
     /// Its session ended or cannot be opened; control tries again with back-off when somebody wants it.
     Down,
+    /// Its session stands, and it has said that it is about to stop: what has begun ends, new requests are refused.
+    Leaving,
 }
 
 /// What a peer has told of itself: immutable, replaced whole.
@@ -151,6 +153,7 @@ impl Peer {
         match self.state.load(Ordering::Acquire) {
             1 => PeerState::Up,
             2 => PeerState::Down,
+            3 => PeerState::Leaving,
             _ => PeerState::Connecting,
         }
     }
@@ -161,6 +164,7 @@ impl Peer {
             PeerState::Connecting => 0,
             PeerState::Up => 1,
             PeerState::Down => 2,
+            PeerState::Leaving => 3,
         };
         self.state.store(code, Ordering::Release);
         self.version.fetch_add(1, Ordering::Release);

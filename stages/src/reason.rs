@@ -30,6 +30,8 @@ pub enum Reason {
     Denied,
     /// The peer cannot be reached (any more).
     PeerGone,
+    /// The peer is about to stop and takes nothing new; what was submitted before still ends.
+    PeerLeaving,
     /// The peer was restarted: its memory is not the one that was opened.
     StalePeer,
     /// No declared transport can carry it: both sides must have it, and it must know the direction.
@@ -100,6 +102,7 @@ impl Reason {
             Self::RemoteBounds => "the range passes the end of the remote segment".into(),
             Self::Denied => "the remote region does not allow this direction".into(),
             Self::PeerGone => "the peer cannot be reached".into(),
+            Self::PeerLeaving => "the peer is leaving and takes nothing new".into(),
             Self::StalePeer => "the peer was restarted since it was opened".into(),
             Self::NoRoute => "no transport of `prefer` is on both sides and knows this direction".into(),
             Self::Deadline => "time ran out".into(),
@@ -128,6 +131,7 @@ impl Reason {
             Self::UnknownSegment | Self::StalePeer => "open the peer again",
             Self::Denied => "change `access` of the segment on the peer",
             Self::PeerGone => "see why in the peer's state, and submit again when it is back",
+            Self::PeerLeaving => "use another peer, or open it again when it is back",
             Self::NoRoute => "declare a transport that the peer has too, or widen `prefer` or `fallback`",
             Self::Deadline => "give more time, or see which stage it waited in",
             Self::Cancelled => "submit it again if it is still wanted",
@@ -177,6 +181,7 @@ const PLAIN: &[Reason] = &[
     Reason::Notice(Notice::Unheard),
     Reason::Notice(Notice::Full),
     Reason::Notice(Notice::Unanswered),
+    Reason::PeerLeaving,
 ];
 const TOO_LARGE: u32 = 100;
 const REFUSED: u32 = 101;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use pipeline_configs::schema::Change;
 use pipeline_configs::{Facts, Kind, StageKind, Values};
-use pipeline_graph::{Arming, Batch, Context, Contract, Flow, Nanos, Outlet, Polled, Seat, Shape, Stage};
+use pipeline_graph::{
+    Arming, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, Seat, Shape, Stage,
+};
 use pipeline_transports::{LinkId, Serve as Half, Transport};
 
 use crate::arming::ToGraph;
@@ -144,6 +146,13 @@ impl Stage<Key> for Serve {
         }
         if !self.closed.is_empty() {
             on.busy();
+        }
+    }
+
+    fn drain(&mut self, _: &mut Outlet<Key>, _: &mut Context) -> Drained {
+        match self.drives.iter().filter_map(|d| d.half.as_ref()).map(|half| half.under_way()).sum() {
+            0 => Drained::Empty,
+            n => Drained::Holds(n),
         }
     }
 }

@@ -6,11 +6,11 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use pipeline_configs::Config;
-use pipeline_graph::{DrainReport, Laggard, Snapshot};
+use pipeline_graph::{Snapshot, State};
 use pipeline_stages::ledger::Usage;
 use pipeline_stages::notices::Notices;
 use pipeline_stages::peer_events::PeerEvents;
@@ -20,6 +20,7 @@ use pipeline_transports::clock;
 use pipeline_transports::memory::{Memory, Region};
 
 use crate::assemble::{self, Parts};
+use crate::drain::{self, DrainReport};
 use crate::error::Error;
 use crate::memory::Book;
 use crate::peer::Peer;
@@ -255,7 +256,7 @@ impl Engine {
         if self.here().is_err() {
             return Snapshot::default();
         }
-        self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).snapshot()
+        self.inner.graph().snapshot()
     }
 
     /// How much of the engine's tables is taken now: all zero, but for `stale`, when every batch has ended and was
@@ -269,25 +270,19 @@ impl Engine {
         if self.here().is_err() {
             return;
         }
-        self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).reset_peaks();
+        self.inner.graph().reset_peaks();
     }
 
-    /// Takes nothing new from now on, and waits up to `timeout` until everything accepted has ended, and the peers have
-    /// taken the notices of it. The report names the stages that still hold something (`notice` for those). May be
-    /// called again; it goes on draining.
+    /// Leaves in good order. From now on nothing new is taken: own submissions answer `Stopped`, new sessions are turned
+    /// away, and peers are told, so that theirs fail `PeerLeaving`. Waits up to `timeout` until all that has begun has
+    /// ended, here and at the peers, and notices of it have been taken, both ways. The report names stages (`notice` for
+    /// notices) and peers that are not done. May be called again, and from any thread; it goes on draining.
+    /// [`Self::stop`] ends it at once.
     pub fn drain(&self, timeout: Duration) -> DrainReport {
         if self.here().is_err() {
-            return DrainReport { empty: false, took_ns: 0, left: Vec::new() };
+            return DrainReport::default();
         }
-        let (begin, by) = (clock::now(), by(timeout));
-        let report = self.inner.graph.read().unwrap_or_else(PoisonError::into_inner).drain(by);
-        let notices = self.inner.world.ledger.await_notices(by);
-        if notices == 0 {
-            return DrainReport { took_ns: clock::now() - begin, ..report };
-        }
-        let mut left = report.left;
-        left.push(Laggard { stage: "notice".to_owned(), items: notices as u64 });
-        DrainReport { empty: false, took_ns: clock::now() - begin, left }
+        drain::drain(&self.inner, timeout)
     }
 
     /// Stops at once: threads are joined, links are closed. What has not ended fails `Stopped`.
@@ -299,6 +294,14 @@ impl Engine {
 impl Inner {
     fn is_here(&self) -> bool {
         self.world.regions.origin().is_here()
+    }
+
+    pub(crate) fn graph(&self) -> RwLockReadGuard<'_, pipeline_graph::Engine<Key>> {
+        self.graph.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.graph().state() == State::Stopped
     }
 
     fn stop(&self) {

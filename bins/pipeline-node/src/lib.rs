@@ -20,6 +20,7 @@
 //! [`Failure`].
 
 mod assemble;
+mod drain;
 mod engine;
 mod error;
 #[cfg(feature = "faults")]
@@ -28,13 +29,15 @@ mod memory;
 mod peer;
 mod source;
 
+pub use drain::DrainReport;
 pub use engine::Engine;
 pub use error::Error;
 pub use peer::{Peer, Segment};
 pub use source::Source;
 
 pub use pipeline_configs::{Config, Finding, Findings, Loaded};
-pub use pipeline_graph::{DrainReport, Snapshot};
+pub use pipeline_graph::{Laggard, Snapshot};
+pub use pipeline_stages::control::Remaining;
 pub use pipeline_stages::ledger::Usage;
 pub use pipeline_stages::notices::{Notice, Notices};
 pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::answers::Answers;
+use super::leaving::{self, Stay};
 use super::links::Via;
 use super::post::{abort, deliver, seats};
 use super::session::{Session, Wire};
@@ -27,7 +28,9 @@ const FENCE_WAIT: Duration = Duration::from_secs(2);
 
 /// See the module.
 pub(super) struct Accepted {
-    session: Arc<Session>,
+    pub(super) session: Arc<Session>,
+    /// What its peer has said since this node leaves.
+    pub(super) stay: Mutex<Stay>,
     /// Its lanes of which something may still touch memory, by the names their dialler gave them; at most
     /// `settings.links`.
     lanes: Mutex<HashMap<LinkId, Lane>>,
@@ -93,18 +96,25 @@ impl Accepted {
 /// lane which follows at once finds it.
 pub(super) fn start(shared: &Arc<Shared>, session: Session, wire: Wire) {
     let session = Arc::new(session);
-    let accepted =
-        Arc::new(Accepted { session: session.clone(), lanes: Mutex::default(), gone: Notify::new() });
+    let accepted = Arc::new(Accepted {
+        session: session.clone(),
+        stay: Mutex::new(Stay::Unknown),
+        lanes: Mutex::default(),
+        gone: Notify::new(),
+    });
     lock(&shared.accepted).insert(session.id, accepted.clone());
     let shared = shared.clone();
     tokio::spawn(async move {
         let running = Running::new(&shared);
-        let mut answers = Answers::new(&shared, &session, true);
+        let mut answers = Answers::new(&shared, &session, None);
         tracing::info!(peer = session.peer, at = %session.remote, "session opened by peer");
         let (hello, from) = (&session.hello, session.remote);
         let (name, incarnation) = (|| hello.name.clone(), hello.incarnation);
         shared.world.watchers.tell(|| PeerEvent::Connected { name: name(), incarnation, from });
-        let reason = session.run(wire, false, &mut answers, shared.stop.subscribe()).await;
+        let reason = tokio::select! {
+            reason = session.run(wire, false, &mut answers, shared.stop.subscribe()) => reason,
+            never = leaving::tell(&shared, &accepted) => match never {},
+        };
         tracing::info!(peer = session.peer, "session ended: {reason}");
         drop(answers);
         accepted.kill(&shared, None);

@@ -8,6 +8,8 @@ use pipeline_transports::control::{ErrorCode, FileRequest, Message};
 use tokio::task::JoinSet;
 
 use super::accepted;
+use super::dialled::Dialled;
+use super::leaving;
 use super::pages;
 use super::post::seats;
 use super::session::Session;
@@ -21,6 +23,8 @@ use crate::world::World;
 pub(super) struct Answers {
     shared: Arc<Shared>,
     session: Arc<Session>,
+    /// The peer, on sessions we dialled.
+    dialled: Option<Arc<Dialled>>,
     /// What this session holds of our files; `None` on sessions we dialled: who is called by us may not
     /// read our files or our tables.
     files: Option<Arc<FileSession>>,
@@ -30,11 +34,18 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// For a session; `accepted`: whether the other side opened it.
-    pub(super) fn new(shared: &Arc<Shared>, session: &Arc<Session>, accepted: bool) -> Self {
-        let files = accepted.then(|| Arc::new(FileSession::new(shared.world.clone())));
-        let notices = accepted.then(|| Arc::new(Desk::new(&session.hello)));
-        Self { shared: shared.clone(), session: session.clone(), files, notices, tasks: JoinSet::new() }
+    /// For a session; `dialled`: the peer, if it was we who opened it.
+    pub(super) fn new(shared: &Arc<Shared>, session: &Arc<Session>, dialled: Option<Arc<Dialled>>) -> Self {
+        let files = dialled.is_none().then(|| Arc::new(FileSession::new(shared.world.clone())));
+        let notices = dialled.is_none().then(|| Arc::new(Desk::new(&session.hello)));
+        Self {
+            shared: shared.clone(),
+            session: session.clone(),
+            dialled,
+            files,
+            notices,
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Takes a request (or the number of an unknown one). Answers why the session must end, if it must.
@@ -49,13 +60,17 @@ impl Answers {
             Ok(message) => {
                 let (shared, session) = (self.shared.clone(), self.session.clone());
                 let (files, notices) = (self.files.clone(), self.notices.clone());
+                let dialled = self.dialled.clone();
                 self.tasks.spawn(async move {
-                    let answer = match (message, notices) {
-                        (Message::Fence { session: named, link }, Some(_)) => {
+                    let answer = match (message, notices, dialled) {
+                        (Message::Fence { session: named, link }, Some(_), _) => {
                             accepted::fence(&shared, session.id, named, link).await
                         }
-                        (Message::Notice(notice), Some(desk)) => shared.world.inbox.take(&desk, notice),
-                        (message, _) => answer(&shared.world, files, message).await,
+                        (Message::Notice(notice), Some(desk), _) => shared.world.inbox.take(&desk, notice),
+                        (Message::Leaving { .. }, _, Some(peer)) => {
+                            Message::Leaving { requests: leaving::hear(&shared, &peer).await }
+                        }
+                        (message, ..) => answer(&shared, files, message).await,
                     };
                     session.answer(id, &answer).await;
                 });
@@ -69,7 +84,8 @@ impl Answers {
     }
 }
 
-async fn answer(world: &Arc<World>, files: Option<Arc<FileSession>>, message: Message) -> Message {
+async fn answer(shared: &Shared, files: Option<Arc<FileSession>>, message: Message) -> Message {
+    let world = &shared.world;
     match (message, files) {
         (Message::GetOffers, _) => Message::Offers(offers(world)),
         (Message::GetCpuTime, _) => Message::CpuTime { process_ns: cpu_time_ns() },
@@ -79,7 +95,13 @@ async fn answer(world: &Arc<World>, files: Option<Arc<FileSession>>, message: Me
         (Message::GetSegments { segment, region }, Some(_)) => {
             Message::Segments(pages::tell(&world.segments, segment, region))
         }
+        (Message::File(request), Some(_)) if request.begins() && *shared.leaving.borrow() => {
+            Message::error(ErrorCode::LEAVING, "the node is leaving; try again when it is back")
+        }
         (Message::File(request), Some(files)) => file(&files, request).await,
+        (Message::Leaving { .. }, Some(_)) => {
+            Message::error(ErrorCode::DENIED, "only who was called may say that it leaves")
+        }
         (
             Message::GetSegments { .. } | Message::File(_) | Message::Fence { .. } | Message::Notice(_),
             None,

@@ -35,6 +35,8 @@ const URGENT: u8 = 2;
 pub(super) struct Status {
     /// Session and view stand.
     pub(super) up: bool,
+    /// It has said that it leaves.
+    pub(super) leaving: bool,
     /// Attempts that have ended; with the last one's error.
     pub(super) attempts: u64,
     pub(super) error: Option<Error>,
@@ -131,6 +133,7 @@ impl Dialled {
                 {
                     let s = status.borrow_and_update();
                     match (s.up, &s.error, &s.barren_error) {
+                        (true, ..) if s.leaving => return Err(self.leaving_error()),
                         (true, ..) if s.links > 0 || !linked => return Ok(self.id),
                         (true, _, Some(error)) if s.barren > barren => return Err(error.clone()),
                         (false, Some(error), _) if s.attempts > attempts => return Err(error.clone()),
@@ -199,7 +202,7 @@ impl Dialled {
                     Session::new(&self.peer.label, connected.established, connected.remote, connected.stream);
                 let session = Arc::new(session);
                 *lock(&self.session) = Some(session.clone());
-                let mut answers = Answers::new(shared, &session, false);
+                let mut answers = Answers::new(shared, &session, Some(self.clone()));
                 let error = tokio::select! {
                     reason = session.run(wire, true, &mut answers, stop) => {
                         session.end(&reason);
@@ -230,9 +233,8 @@ impl Dialled {
             Err(error) => return error,
         };
         self.wanted.store(IDLE, Ordering::Relaxed);
-        self.peer.set_state(PeerState::Up);
-        self.status.send_modify(|s| (s.up, s.error, s.barren_error) = (true, None, None));
-        shared.world.peers.changed();
+        self.turn(shared, PeerState::Up);
+        self.status.send_modify(|s| (s.up, s.leaving, s.error, s.barren_error) = (true, false, None, None));
         self.tell_up(shared, session, before);
         tracing::info!(peer = &*self.peer.label, name = session.hello.name, at = %session.remote, "up");
         links::keep(shared, self, session, &offers).await
@@ -298,12 +300,33 @@ impl Dialled {
         self.wanted.store(IDLE, Ordering::Relaxed);
         self.peer.reason.store(Arc::new(error.to_string()));
         self.peer.links.store(Arc::default());
-        self.peer.set_state(PeerState::Down);
+        self.turn(shared, PeerState::Down);
         links::abort_all(shared, self.id);
         self.status.send_modify(|s| {
-            (s.up, s.links, s.error) = (false, 0, Some(error.clone()));
+            (s.up, s.leaving, s.links, s.error) = (false, false, 0, Some(error.clone()));
             s.attempts += 1;
         });
+    }
+
+    /// It says that it leaves: nothing new is begun with it. Whether that was news.
+    pub(super) fn leaves(&self, shared: &Shared) -> bool {
+        if self.peer.state() != PeerState::Up {
+            return false;
+        }
+        tracing::info!(peer = &*self.peer.label, "leaving: nothing new is begun with it");
+        self.turn(shared, PeerState::Leaving);
+        self.status.send_modify(|s| s.leaving = true);
+        shared.world.watchers.tell(|| PeerEvent::Leaving { peer: self.peer.label.clone() });
+        true
+    }
+
+    fn leaving_error(&self) -> Error {
+        Error::Leaving { peer: self.peer.label.to_string() }
+    }
+
+    /// The one place where the state of a peer changes.
+    fn turn(&self, shared: &Shared, state: PeerState) {
+        self.peer.set_state(state);
         shared.world.peers.changed();
     }
 }

@@ -32,6 +32,12 @@ pub enum Error {
         /// Why the session ended.
         reason: String,
     },
+    /// The peer is there, and takes nothing new because it is about to stop.
+    #[error("peer {peer} is leaving and takes nothing new; use another, or open it again when it is back")]
+    Leaving {
+        /// Name or address.
+        peer: String,
+    },
     /// The time given ran out.
     #[error("{what} peer {peer} took longer than allowed")]
     Deadline {

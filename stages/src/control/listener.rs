@@ -154,6 +154,11 @@ async fn receive(shared: &Shared, stream: &mut TcpStream, from: SocketAddr) -> R
     if preamble.kind == Kind::Lane {
         return Ok(Greeting::Lane(preamble));
     }
+    if *shared.leaving.borrow() {
+        handshake::refuse(stream, RefusalCode::Leaving).await;
+        let reason = "turned away: this node is leaving".to_owned();
+        return Err(Reason::Refused { peer, reason });
+    }
     let limit = shared.settings.sessions;
     if lock(&shared.accepted).len() >= limit {
         handshake::refuse(stream, RefusalCode::Busy).await;

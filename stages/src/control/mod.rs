@@ -9,6 +9,7 @@ mod connect;
 mod dialled;
 mod error;
 mod fences;
+mod leaving;
 mod links;
 mod listener;
 mod notices;
@@ -21,6 +22,7 @@ mod shared;
 mod throttle;
 
 pub use error::Error;
+pub use leaving::Remaining;
 pub use settings::Settings;
 
 use std::collections::HashMap;
@@ -91,6 +93,7 @@ impl Control {
             links: Mutex::default(),
             lanes: Mutex::default(),
             stop: watch::Sender::new(false),
+            leaving: watch::Sender::new(false),
             running: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
             refusals: throttle::Throttle::default(),
@@ -173,6 +176,18 @@ impl Control {
     pub fn request(&self, peer: PeerId, message: Message, by: Nanos) -> Result<Message, Error> {
         let dialled = self.known(peer)?;
         self.block(by, async move { dialled.session()?.request(&message, by).await })
+    }
+
+    /// Takes no new sessions from now on, and asks the peers that have one to begin nothing new here. May be called
+    /// more than once.
+    pub fn leave(&self) {
+        self.shared.leaving.send_replace(true);
+    }
+
+    /// After [`Self::leave`]: peers whose requests to this node have not ended. A peer that has never answered within two
+    /// seconds is not among them.
+    pub fn remaining(&self) -> Vec<Remaining> {
+        leaving::remaining(&self.shared)
     }
 
     /// Ends all sessions, has all links killed, and stops the thread. Calls that wait end with

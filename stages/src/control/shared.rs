@@ -34,6 +34,8 @@ pub(super) struct Shared {
     pub(super) links: Mutex<HashMap<LinkId, Known>>,
     /// Lanes that peers dialled, by our names: the session of each, and the peer's name of it.
     pub(super) lanes: Mutex<HashMap<LinkId, (Arc<Accepted>, LinkId)>>,
+    /// Set when the node begins to leave.
+    pub(super) leaving: watch::Sender<bool>,
     /// Set when the node stops.
     pub(super) stop: watch::Sender<bool>,
     /// Sessions that have not ended.

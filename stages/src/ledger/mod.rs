@@ -26,6 +26,7 @@ pub(crate) use outbox::{Outbox, Parcel};
 pub(crate) use requests::RequestSlot;
 
 use crate::key::Key;
+use crate::peer::PeerId;
 use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
 use crate::window::{Grant, Window};
 use free::FreeList;
@@ -173,6 +174,19 @@ impl Ledger {
             bytes: self.window.bytes(),
             stale: self.stale.load(Relaxed),
         }
+    }
+
+    /// Requests that have not ended, of one peer (then with the notices that it has not taken) or of all. Looks at every
+    /// request there can be (some milliseconds): for rare questions only.
+    pub fn unfinished(&self, peer: Option<PeerId>) -> u64 {
+        if self.free_requests.len() == self.requests_limit() {
+            return 0;
+        }
+        let notices = peer.map_or(0, |peer| self.outbox.count(peer));
+        let all = self.requests.iter().zip(&self.slots[self.slices as usize..]);
+        let open = all
+            .filter(|(request, cover)| !request.result().0 && peer.is_none_or(|peer| cover.peer() == peer));
+        open.count() as u64 + notices as u64
     }
 
     /// `limits.requests`.

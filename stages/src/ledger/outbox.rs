@@ -100,6 +100,11 @@ impl Outbox {
         removed
     }
 
+    /// How many are for one peer.
+    pub(crate) fn count(&self, peer: PeerId) -> usize {
+        self.parcels().values().filter(|parcel| parcel.peer == peer).count()
+    }
+
     /// All batches that have one here.
     pub(crate) fn batches(&self) -> Vec<u32> {
         self.parcels().keys().copied().collect()

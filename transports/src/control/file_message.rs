@@ -158,6 +158,18 @@ pub enum FileKind {
 }
 
 impl FileRequest {
+    /// Whether it begins something new, which a node that leaves refuses; all others end what has begun.
+    pub fn begins(&self) -> bool {
+        matches!(
+            self,
+            Self::Attach { .. }
+                | Self::List { .. }
+                | Self::Begin { .. }
+                | Self::Read { .. }
+                | Self::MakeDirectory { .. }
+        )
+    }
+
     pub(crate) fn kind(&self) -> u16 {
         match self {
             Self::Attach { .. } => 32,

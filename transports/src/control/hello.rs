@@ -102,12 +102,15 @@ pub enum RefusalCode {
     Busy = 5,
     /// The hello made no sense.
     Malformed = 6,
+    /// The acceptor is about to stop.
+    Leaving = 7,
 }
 
 impl RefusalCode {
     fn from_wire(code: u16) -> Option<Self> {
-        use RefusalCode::{Busy, KeyRequired, KeyUnknown, Malformed, Version, WrongKey};
-        [Version, KeyRequired, KeyUnknown, WrongKey, Busy, Malformed].into_iter().find(|c| *c as u16 == code)
+        use RefusalCode::{Busy, KeyRequired, KeyUnknown, Leaving, Malformed, Version, WrongKey};
+        let all = [Version, KeyRequired, KeyUnknown, WrongKey, Busy, Malformed, Leaving];
+        all.into_iter().find(|c| *c as u16 == code)
     }
 
     /// What it means and what to do, as the dialler's user should read it.
@@ -119,6 +122,7 @@ impl RefusalCode {
             Self::WrongKey => "the shared keys differ; use the same `[auth] key_file` on both sides",
             Self::Busy => "it has no room for another session; raise its `limits.peers` or try later",
             Self::Malformed => "it did not understand our hello",
+            Self::Leaving => "it is leaving; use another, or try again when it is back",
         }
     }
 }

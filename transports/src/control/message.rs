@@ -70,6 +70,12 @@ pub enum Message {
     },
     /// Answers [`Message::Fence`].
     Fenced,
+    /// The sender is about to stop and asks that nothing new be begun with it; sent on sessions that the receiver opened,
+    /// again and again. Answered by the same: how much of the answerer's is still under way.
+    Leaving {
+        /// In an answer: requests of the answerer to the asker that have not ended.
+        requests: u64,
+    },
     /// About files of a `dir` segment.
     File(FileRequest),
     /// Answers [`Message::File`].
@@ -137,6 +143,7 @@ impl ErrorCode {
     pub const CHANGED: Self = Self(26);
     pub const IO: Self = Self(27);
     pub const UNHEARD: Self = Self(28);
+    pub const LEAVING: Self = Self(29);
 }
 
 impl Message {
@@ -157,6 +164,7 @@ impl Message {
             Self::Bye { .. } => 12,
             Self::Fence { .. } => 13,
             Self::Fenced => 14,
+            Self::Leaving { .. } => 15,
             Self::Notice(_) => 16,
             Self::Noticed { .. } => 17,
             Self::File(request) => request.kind(),
@@ -192,6 +200,7 @@ impl Message {
             }
             Self::Segments(page) => page.put(out),
             Self::CpuTime { process_ns } => out.put_u64(*process_ns),
+            Self::Leaving { requests } => out.put_u64(*requests),
             Self::Exchange { transport, body } => {
                 out.put_bytes(transport.as_bytes());
                 out.put_bytes(body);
@@ -234,6 +243,7 @@ impl Message {
             12 => Self::Bye { text: f.text(TEXT_MAX)? },
             13 => Self::Fence { session: SessionId(f.array()?), link: LinkId(f.u64()?) },
             14 => Self::Fenced,
+            15 => Self::Leaving { requests: f.u64()? },
             16 => Self::Notice(NoticeMessage::take(&mut f)?),
             17 => Self::Noticed { epoch: f.u64()? },
             _ => match FileRequest::take(kind, &mut f)? {
@@ -316,6 +326,7 @@ mod tests {
             Message::Fence { session: SessionId([0; 16]), link: LinkId(u64::MAX) },
             Message::Fenced,
             Message::bye("stopping"),
+            Message::Leaving { requests: 1 << 40 },
             Message::Notice(golden_notice()),
             Message::Noticed { epoch: 3 },
         ] {

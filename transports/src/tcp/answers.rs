@@ -47,6 +47,8 @@ pub(super) struct Answers {
     weight: u64,
     head: Box<[u8; ANSWERS_BYTES_MAX]>,
     vector: Vector,
+    /// Answers of the frame in `vector`.
+    sending: usize,
     /// Guards of the payload in `vector`.
     held: Vec<Guard>,
     blocked: bool,
@@ -62,6 +64,7 @@ impl Answers {
             weight: 0,
             head: Box::new([0; ANSWERS_BYTES_MAX]),
             vector: Vector::with_capacity(1 + COUNT_MAX),
+            sending: 0,
             held: Vec::with_capacity(COUNT_MAX),
             blocked: false,
             count_max,
@@ -72,6 +75,11 @@ impl Answers {
     /// Whether no further answer fits.
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() == self.queue.capacity()
+    }
+
+    /// Answers queued or in the frame being sent.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len() + if self.vector.is_empty() { 0 } else { self.sending }
     }
 
     /// Whether nothing is queued or being sent.
@@ -146,6 +154,7 @@ impl Answers {
             count += 1;
             self.held.extend(guard);
         }
+        self.sending = count;
         frame::put_head(&mut self.head[..], Kind::Answer, count);
         self.vector.push(self.head.as_mut_ptr(), HEAD_BYTES + count * ANSWER_BYTES);
         for guard in &self.held {

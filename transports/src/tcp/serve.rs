@@ -167,6 +167,10 @@ impl Serve for TcpServe {
         self.closed.pop()
     }
 
+    fn under_way(&self) -> usize {
+        self.lanes.iter().map(ServeLane::under_way).sum()
+    }
+
     fn arm(&mut self, on: &mut dyn Arming) {
         if self.lanes.is_empty() {
             return;
@@ -205,6 +209,12 @@ impl ServeLane {
             closed: false,
             end,
         }
+    }
+
+    /// Work requests that have come, at least in part, and whose answers have not been taken by the socket.
+    fn under_way(&self) -> usize {
+        let coming = usize::from(!self.inbox.bytes().is_empty());
+        self.count - self.next + self.answers.len() + coming
     }
 
     /// Whether a turn would get anywhere without waiting for the socket.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
-use pipeline_node::{DrainReport, Engine};
+use pipeline_node::{DrainReport, Engine, Laggard, Remaining};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::bench::child::end_with_parent;
@@ -14,10 +14,16 @@ use super::failures::engine;
 use super::file::{self, source};
 use super::logs;
 
+/// How often the laggards are named while the node drains.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// A signal is seen within this.
+const STEP: Duration = Duration::from_millis(50);
+
 /// Start a node: serve its segments until SIGTERM or SIGINT.
 ///
 /// Prints one line when it is ready, with the address it listens on. The first signal drains: nothing new is
-/// taken, what this node has submitted ends. The second one, or the end of `[drain] timeout`, stops it at once (exit 75).
+/// taken, peers are told, and what has begun ends, here and at the peers; each second a line says what is not done yet.
+/// The second one, or the end of `[drain] timeout`, stops it at once (exit 75).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   pipeline-node run node.toml
@@ -33,7 +39,7 @@ pub struct Args {
     /// Override a value of the file: 'pools.nic.threads=2'. May be repeated; the last one wins.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The ready line as JSON.
+    /// The ready line, and what is said while it drains, as JSON on stdout.
     #[arg(long)]
     json: bool,
     /// No file: the preset `tcp`.
@@ -70,10 +76,13 @@ pub fn run(args: &Args) -> Outcome {
         let name = tokio::select! { _ = term.recv() => "SIGTERM", _ = int.recv() => "SIGINT" };
         tracing::info!(signal = name, "draining");
         let drained = tokio::select! {
-            report = drain(&node, timeout) => report,
-            _ = term.recv() => now(&node),
-            _ = int.recv() => now(&node),
+            report = drain(&node, timeout, args.json) => report,
+            _ = term.recv() => node.drain(Duration::ZERO),
+            _ = int.recv() => node.drain(Duration::ZERO),
         };
+        if args.json {
+            tell(&drained, if drained.empty { "drained" } else { "not_drained" }, true);
+        }
         node.stop();
         if drained.empty { Ok(()) } else { Err(Failure::undrained(drained)) }
     })
@@ -94,19 +103,38 @@ fn ready(node: &Engine, json: bool) -> std::io::Result<()> {
     out.flush()
 }
 
-/// In short steps, so that a second signal is seen.
-async fn drain(node: &Engine, timeout: Duration) -> DrainReport {
+/// In short steps, so that a second signal is seen. Says each second what is not done yet.
+async fn drain(node: &Engine, timeout: Duration, json: bool) -> DrainReport {
     let begin = Instant::now();
+    let mut next = TOLD_EVERY;
     loop {
-        let report = node.drain(Duration::from_millis(2));
-        if report.empty || begin.elapsed() >= timeout {
+        let left = timeout.saturating_sub(begin.elapsed());
+        let mut report = node.drain(STEP.min(left));
+        report.took_ns = begin.elapsed().as_nanos() as u64;
+        if report.empty || left.is_zero() {
             return report;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        if begin.elapsed() >= next {
+            next += TOLD_EVERY;
+            tell(&report, "draining", json);
+        }
+        // Signals have their turn.
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// What is left, without waiting.
-fn now(node: &Engine) -> DrainReport {
-    node.drain(Duration::ZERO)
+/// Names what is not done: as text on stderr, as a line of JSON on stdout. Nobody may be there to read it.
+fn tell(report: &DrainReport, event: &str, json: bool) {
+    if !json {
+        let _ = writeln!(std::io::stderr(), "pipeline-node: {report}");
+        return;
+    }
+    let stage = |l: &Laggard| serde_json::json!({ "stage": l.stage, "items": l.items });
+    let peer = |p: &Remaining| serde_json::json!({ "peer": p.peer, "requests": p.requests });
+    let line = serde_json::json!({
+        "event": event, "elapsed_ms": report.took_ns / 1_000_000, "requests": report.requests,
+        "stages": report.left.iter().map(stage).collect::<Vec<_>>(),
+        "peers": report.peers.iter().map(peer).collect::<Vec<_>>(),
+    });
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
