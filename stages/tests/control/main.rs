@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test may panic")]
 
+mod fences;
 mod files;
 mod hostile;
 mod places;

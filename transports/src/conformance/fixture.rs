@@ -51,6 +51,20 @@ pub trait Fixture: Sized {
     fn sever(&mut self, _link: LinkId) -> bool {
         false
     }
+    /// Has the target let go of a link, as when its dialler has asked for a fence. Where dead links are fenced by
+    /// themselves there is nothing to do.
+    fn fence(&mut self, _link: LinkId) {
+        assert!(self.caps().fenced, "a fixture of an unfenced transport says how to fence");
+    }
+    /// Lets time pass where it is simulated, and nothing else.
+    fn pass_time(&mut self) {}
+    /// Drives the initiator's halves once; the target stands still. Answers how many completions came.
+    fn step_near(&mut self, out: &mut Completions) -> usize {
+        self.pass_time();
+        let now = self.now();
+        self.halves().post.flush(now);
+        self.halves().reap.reap(now, out)
+    }
     /// Drives all halves once: flush, the target, reap. Answers how many completions came.
     fn step(&mut self, out: &mut Completions) -> usize {
         let now = self.now();

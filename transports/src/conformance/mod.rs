@@ -6,6 +6,7 @@
 
 mod bytes;
 mod closing;
+mod fencing;
 mod fixture;
 mod lost_halves;
 mod refusing;
@@ -15,6 +16,7 @@ mod taking_back;
 
 pub use bytes::*;
 pub use closing::*;
+pub use fencing::*;
 pub use fixture::Fixture;
 pub use lost_halves::*;
 pub use refusing::*;
@@ -55,6 +57,10 @@ macro_rules! conformance {
             abort_leaves_the_target_alone,
             post_after_death,
             severed_link_completes_all_then_closes_once,
+            fenced_link_changes_nothing,
+            retry_on_another_link_wins,
+            owner_may_overwrite_what_is_done,
+            late_read_leaves_the_buffer,
             lost_post_half_strands_nobody,
             lost_reap_half_lets_go_of_memory,
             lost_serve_half_closes_its_links,

@@ -104,6 +104,17 @@ impl<F: Fixture> Rig<F> {
     pub(super) fn step(&mut self) -> usize {
         self.out.clear();
         let came = self.fixture.step(&mut self.out);
+        self.book(came)
+    }
+
+    /// As [`Self::step`], while the target stands still.
+    pub(super) fn step_near(&mut self) -> usize {
+        self.out.clear();
+        let came = self.fixture.step_near(&mut self.out);
+        self.book(came)
+    }
+
+    fn book(&mut self, came: usize) -> usize {
         assert_eq!(came, self.out.done().len(), "reap answers how many completions it added");
         for completion in self.out.done() {
             let Some((link, region)) = self.waiting.remove(&completion.id) else {
@@ -139,6 +150,17 @@ impl<F: Fixture> Rig<F> {
                 "waited {PATIENCE:?} for {what}; {} waiting",
                 self.waiting.len()
             );
+        }
+    }
+
+    /// Has a link die while the target stands still: all of it ends, without any help of the target.
+    #[track_caller]
+    pub(super) fn kill(&mut self, link: LinkId) {
+        self.fixture.halves().reap.abort(link);
+        let begin = Instant::now();
+        while !self.closed.contains(&link) {
+            self.step_near();
+            assert!(begin.elapsed() < PATIENCE, "a link dies only with the help of its target");
         }
     }
 

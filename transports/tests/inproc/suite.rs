@@ -38,8 +38,11 @@ macro_rules! in_process {
             fn now(&mut self) -> Nanos {
                 self.0.now
             }
-            fn step_target(&mut self) {
+            fn pass_time(&mut self) {
                 self.0.now += 5_000;
+            }
+            fn step_target(&mut self) {
+                self.pass_time();
             }
             fn sever(&mut self, _link: LinkId) -> bool {
                 drop(self.0.far.take());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod conformance;
+mod fences;
 mod gone;
 mod hostile;
 mod rig;
