@@ -11,7 +11,7 @@ use std::time::Duration;
 use pipeline_transports::control::message::NoticeMessage;
 use pipeline_transports::control::{ErrorCode, Message};
 use pipeline_transports::{Nanos, clock};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
 use super::dialled::Dialled;
@@ -30,11 +30,14 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 /// Its own task knows when it is too late.
 const NEVER: Nanos = Nanos::MAX;
 
-/// The numbers of the notices to one peer.
+/// The notices to one peer: their numbers, and whose turn it is while the peer is busy.
 pub(super) struct Numbers {
     /// The next one, and those that are open.
     state: Mutex<(u64, BTreeSet<u64>)>,
     settled: Notify,
+    /// Taken by the one notice that tries again at a busy peer; the others queue up behind it, first come, first served.
+    /// So a full queue there costs one question in a while, not one for each notice.
+    turn: Semaphore,
 }
 
 /// A number that is open while this lives.
@@ -42,7 +45,7 @@ struct Number<'a>(&'a Numbers, u64);
 
 impl Default for Numbers {
     fn default() -> Self {
-        Self { state: Mutex::new((1, BTreeSet::new())), settled: Notify::new() }
+        Self { state: Mutex::new((1, BTreeSet::new())), settled: Notify::new(), turn: Semaphore::new(1) }
     }
 }
 
@@ -61,6 +64,17 @@ impl Numbers {
             }
             settled.await;
         }
+    }
+
+    /// Waits for the turn of a notice at a busy peer.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.turn.acquire().await.ok()
+    }
+
+    /// Whether others stand in line there.
+    fn is_busy(&self) -> bool {
+        self.turn.available_permits() == 0
     }
 
     /// All below it are settled.
@@ -153,8 +167,16 @@ async fn send(
     let number = dialled.numbers.next().await;
     // The epoch under which a copy may be on its way, or may have been taken.
     let mut under = None;
-    let mut pause = PAUSES.0;
+    let (mut pause, mut turn) = (PAUSES.0, None);
     loop {
+        if dialled.session().is_err() {
+            // Nobody has to wait for this one until the next session stands.
+            turn = None;
+        } else if turn.is_none() && dialled.numbers.is_busy() {
+            progress.0.fetch_max(Progress::BUSY, Relaxed);
+            turn = dialled.numbers.turn().await;
+        }
+        let before = under;
         let lost = |reason| if under.is_some() { Reason::Notice(Notice::Unanswered) } else { reason };
         let session = reach(dialled, failed > 0).await.map_err(lost)?;
         if session.hello.incarnation != parcel.incarnation {
@@ -181,8 +203,14 @@ async fn send(
         match answer {
             Ok(Message::Noticed { .. }) => return Ok(()),
             Err(Error::Remote { code: ErrorCode::BUSY, .. }) => {
-                under = None;
-                progress.0.store(Progress::BUSY, Relaxed);
+                // This copy was not taken; one of an earlier session may have been.
+                under = before;
+                let known = if before.is_some() { Progress::SENT } else { Progress::BUSY };
+                progress.0.store(known, Relaxed);
+                if turn.is_none() {
+                    turn = dialled.numbers.turn().await;
+                    continue;
+                }
                 sleep(pause).await;
                 pause = (pause * 2).min(PAUSES.1);
             }
