@@ -18,8 +18,8 @@ const ROLE: &str = "PIPELINE_TEST_ROLE";
 pub struct Process {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
-    /// Its end tells the child to end.
-    _stdin: ChildStdin,
+    /// Takes words; its end tells the child to end.
+    stdin: ChildStdin,
 }
 
 impl Process {
@@ -40,8 +40,13 @@ impl Process {
                 keep.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
-        let _stdin = child.stdin.take().unwrap();
-        Self { child, lines, _stdin }
+        let stdin = child.stdin.take().unwrap();
+        Self { child, lines, stdin }
+    }
+
+    /// Tells it to drain.
+    pub fn drain(&mut self) {
+        writeln!(self.stdin, "drain").unwrap();
     }
 
     /// What it has said so far after a word.
@@ -103,7 +108,10 @@ fn receive(node: &Engine) {
     say(&format!("address {}", node.local_address()));
     let stopper = node.clone();
     std::thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        for word in std::io::stdin().lines().map_while(Result::ok) {
+            assert_eq!(word, "drain");
+            say(&format!("drained {}", stopper.drain(PATIENCE).empty));
+        }
         stopper.stop();
     });
     loop {

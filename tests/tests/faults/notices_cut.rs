@@ -206,7 +206,7 @@ fn next(events: &PeerEvents) -> PeerEvent {
 }
 
 /// What is told of peers in other processes: one that is opened is up, killed it is down and why, started again it is
-/// known to be another and then up; one that opens us is there, and killed it is gone.
+/// known to be another and then up; one that drains says that it is leaving; one that opens us is there, and killed it is gone.
 #[test]
 fn events_of_peers_in_other_processes() {
     let here = target("1MiB");
@@ -222,7 +222,7 @@ fn events_of_peers_in_other_processes() {
         matches!(&down, PeerEvent::Down { peer, reason } if **peer == *address && !reason.is_empty()),
         "{down:?}"
     );
-    let second = Process::start(&format!("at {address}"));
+    let mut second = Process::start(&format!("at {address}"));
     second.hear("address");
     let again = kv_of(&here, &address);
     let mut told = next(&events);
@@ -234,6 +234,11 @@ fn events_of_peers_in_other_processes() {
     assert_ne!(new, incarnation);
     assert!(matches!(next(&events), PeerEvent::Up { incarnation, .. } if incarnation == new));
     assert_eq!(again.name(), "kv");
+    second.drain();
+    assert_eq!(next(&events), PeerEvent::Leaving { peer: address.as_str().into() });
+    assert_eq!(second.hear("drained"), "true");
+    drop(second);
+    assert!(matches!(next(&events), PeerEvent::Down { .. }));
 
     let mut visitor = Process::start(&format!("dial {}", here.local_address()));
     visitor.hear("opened");
