@@ -53,6 +53,7 @@ codes! {
     CPUS = 204 "A list of CPUs cannot be read.";
     WAIT = 205 "The `wait` of a pool cannot be read.";
     POOL_RULE = 206 "A queue ends at a stage without a pool, so nobody would empty it.";
+    CALLER = 207 "A pool of kind `caller` is given threads, or a stage that needs a thread of the engine.";
     RANGE = 301 "A value is outside its permitted range.";
     LIMITS_UNFIT = 302 "Limits do not fit together.";
     KEY_UNKNOWN = 401 "A table has a key that it does not know.";

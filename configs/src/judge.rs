@@ -1,7 +1,7 @@
 //! What no single table can know: the graph's own rules, the rules of the stage types, limits against workers,
 //! and, as warnings, the CPUs of this machine. Each complaint is put where the file says the thing.
 
-use pipeline_graph::{Complaint, Rule, Subject, check};
+use pipeline_graph::{Complaint, PoolKind, Rule, Subject, check};
 
 use crate::codes::{self, Code};
 use crate::config::Config;
@@ -67,6 +67,7 @@ fn code(rule: Rule) -> Code {
         Rule::PoolUnused => codes::POOL_EMPTY,
         Rule::PoolKind => codes::LATER,
         Rule::Cpus => codes::CPUS,
+        Rule::CallerThreads | Rule::CallerStage => codes::CALLER,
         Rule::PoolMissing => codes::POOL_MISSING,
         Rule::QueueToNowhere => codes::POOL_RULE,
         Rule::InlineAcrossPools => codes::INLINE_ACROSS,
@@ -152,6 +153,9 @@ fn machine(config: &Config, places: &Places, allowed: &[usize], report: &mut Rep
             let message = format!("pool `{}` names CPU {cpu}, which this process may not use", pool.name);
             let finding = Finding::warning(codes::CPU_ABSENT, at, message);
             report.push(finding.help(format!("CPUs that it may use: {}", list(allowed))));
+        }
+        if pool.kind == PoolKind::Caller {
+            continue;
         }
         if pool.workers() > allowed.len() {
             let message = format!(

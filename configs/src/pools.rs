@@ -1,8 +1,8 @@
 //! `[pools.NAME]`: threads, what they are pinned to, and how they wait.
 
-use pipeline_graph::{PoolDecl, PoolKind};
+use pipeline_graph::{PoolDecl, PoolKind, Wait};
 
-use crate::body::{self, Form};
+use crate::body::{self, Body, Form};
 use crate::codes;
 use crate::cpu_list;
 use crate::finding::Finding;
@@ -20,9 +20,9 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Word(&["resident", "caller", "stealing"]),
         default: Some("resident"),
         required: false,
-        doc: "Whose threads: `resident` are the engine's own, named and pinned on request; `caller`: the application's; `stealing`: shared, for heavy work.",
+        doc: "Whose threads: `resident` are the engine's own, named and pinned on request; `caller`: the application's, which step it whenever they submit and wait (not for stages that must go on without them: serve, file_serve, callbacks); `stealing`: shared, for heavy work.",
         change: Change::Restart,
-        later: Some(Later::refused("the other kinds of pools").words(&["caller", "stealing"])),
+        later: Some(Later::refused("stealing pools").words(&["stealing"])),
         ..Key::PLAIN
     },
     Key {
@@ -111,6 +111,13 @@ fn one(entry: &Entry, groups: &[String], machine: Machine<'_>, scope: &mut Scope
     let body = body::read_node(&entry.node, entry.key_span, &form, scope).unwrap_or_default();
     let said = |key: &str| body.values.text(key);
     let cores_span = body.spans.get("cores").copied();
+    if said("kind") == Some("caller") {
+        return ReadPool {
+            decl: callers(entry, &body, groups, scope),
+            name_span: entry.key_span,
+            cores_span: None,
+        };
+    }
     let cpus = match (said("cores"), cores_span) {
         (Some("all"), _) => machine.cpus.to_vec(),
         (Some(list), Some(at)) => cpu_list::read(list, at, scope.report),
@@ -119,11 +126,33 @@ fn one(entry: &Entry, groups: &[String], machine: Machine<'_>, scope: &mut Scope
     let listed = if said("cores") == Some("all") { machine.cpus.len() } else { cpus.len() };
     let usual = if listed > 0 || said("per").is_some() { listed } else { machine.budget };
     let threads = body.values.number("threads").map_or(usual.max(1), |n| usize::try_from(n).unwrap_or(1));
-    let wait = match entry.node.as_table().and_then(|table| table.get("wait")) {
-        Some(said) => wait::read(&entry.key, &said.node, scope),
-        None => wait::ADAPTIVE,
-    };
-    let groups = if said("per") == Some("nic") { groups.to_vec() } else { Vec::new() };
+    let (groups, wait) = (groups_of(&body, groups), wait_of(entry, scope));
     let decl = PoolDecl { name: entry.key.clone(), kind: PoolKind::Resident, threads, groups, wait, cpus };
     ReadPool { decl, name_span: entry.key_span, cores_span }
+}
+
+/// A pool without threads: what only threads have is refused.
+fn callers(entry: &Entry, body: &Body, groups: &[String], scope: &mut Scope<'_>) -> PoolDecl {
+    for key in ["threads", "cores"] {
+        let Some(at) = body.spans.get(key) else { continue };
+        let message =
+            format!("pool `{}` is of kind `caller` and has no threads: `{key}` means nothing", entry.key);
+        let help =
+            "take it out (`false` removes what a preset says): whoever submits and waits steps the pool";
+        scope.report.push(Finding::error(codes::CALLER, *at, message).help(help));
+    }
+    let (groups, wait) = (groups_of(body, groups), wait_of(entry, scope));
+    let (kind, name) = (PoolKind::Caller, entry.key.clone());
+    PoolDecl { name, kind, threads: 1, groups, wait, cpus: Vec::new() }
+}
+
+fn groups_of(body: &Body, groups: &[String]) -> Vec<String> {
+    if body.values.text("per") == Some("nic") { groups.to_vec() } else { Vec::new() }
+}
+
+fn wait_of(entry: &Entry, scope: &mut Scope<'_>) -> Wait {
+    match entry.node.as_table().and_then(|table| table.get("wait")) {
+        Some(said) => wait::read(&entry.key, &said.node, scope),
+        None => wait::ADAPTIVE,
+    }
 }

@@ -2,7 +2,11 @@
 //! each of them rings. Deliberately without threads: those start when everything is built.
 
 use crate::bell::{Bell, Sleeper};
-use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, FAILED, Mode, WhenFull};
+use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, FAILED, Mode, PoolKind, WhenFull};
+use crate::caller::Callers;
+use crate::caller::seat::Seat as CallerSeat;
+use crate::caller::walker::Walker;
+use crate::caller::watch::Watch;
 use crate::clock::Clock;
 use crate::drain::Report;
 use crate::edge::inline::Hop;
@@ -27,7 +31,10 @@ pub(crate) struct Assembly<T: Item> {
     pub board: Board,
     pub tracks: Vec<Track<T>>,
     pub reports: Vec<Arc<Report>>,
+    /// Those that have a thread.
     pub workers: Vec<Worker<T>>,
+    /// Those that have none.
+    pub callers: Option<Callers<T>>,
 }
 
 /// Builds everything. The graph has passed [`crate::check()`].
@@ -66,7 +73,36 @@ pub(crate) fn assemble<T: Item>(
         workers.push(builder.worker(at)?);
     }
     let reports = workers.iter().map(|w| w.report.clone()).collect();
-    Ok(Assembly { shared: builder.shared, board: builder.board, tracks, reports, workers })
+    let (shared, board) = (builder.shared, builder.board);
+    let callers = callers(blueprint, &shared, &mut workers)?;
+    Ok(Assembly { shared, board, tracks, reports, workers, callers })
+}
+
+/// Takes the workers of `caller` pools out, and seats them.
+fn callers<T: Item>(
+    blueprint: &Blueprint,
+    shared: &Shared<T>,
+    workers: &mut Vec<Worker<T>>,
+) -> Result<Option<Callers<T>>, StartError> {
+    let seated = |pool: usize| blueprint.pools[pool].kind == PoolKind::Caller;
+    let Some(first) = workers.iter().find(|w| seated(w.pool)) else { return Ok(None) };
+    let pool = &blueprint.pools[first.pool];
+    let source = |e: rustix::io::Errno| StartError::Watch { pool: pool.name.clone(), source: e.into() };
+    let watch = Arc::new(Watch::new().map_err(source)?);
+    let (waiting, cell) = (Waiting::new(pool.wait, false), first.cell.clone());
+    let (mut seats, mut threads) = (Vec::new(), Vec::new());
+    // Workers come in the order of the bells.
+    for (worker, bell) in workers.drain(..).zip(&shared.bells) {
+        if !seated(worker.pool) {
+            threads.push(worker);
+            continue;
+        }
+        let inputs: Vec<_> = worker.nodes.iter().flat_map(|n| &n.inputs).map(|i| i.source.clone()).collect();
+        let mailbox = move || inputs.iter().any(|source| !source.is_empty());
+        seats.push(CallerSeat::new(Walker::new(worker, bell.clone(), watch.clone()), mailbox));
+    }
+    *workers = threads;
+    Ok(Some(Callers::new(seats, watch, waiting, cell)))
 }
 
 fn match_specs<T: Item>(blueprint: &Blueprint, specs: &[Arc<dyn Spec<T>>]) -> Result<(), StartError> {
@@ -101,6 +137,7 @@ fn entry<T: Item>(
         pushed: AtomicU64::new(0),
         batches: AtomicU64::new(0),
         refused: AtomicU64::new(0),
+        stepped: blueprint.stages[track.to].pool.is_some_and(|p| blueprint.pools[p].kind == PoolKind::Caller),
     }))
 }
 

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
+use crate::caller::watch::Watch;
 use crate::clock::Nanos;
 use crate::stage::Arming;
 use crate::sync::{Arc, AtomicU64, OnceLock, Ordering, Word, fence};
@@ -19,6 +20,8 @@ const AWAKE: u32 = 0;
 const ON_FUTEX: u32 = 1;
 /// Sleeps, or is about to, in epoll: wake through the eventfd.
 const ON_EPOLL: u32 = 2;
+/// Nobody steps it, and it was left in order: knock at the watch.
+const ON_WATCH: u32 = 3;
 
 /// The shared half: whoever has it can ring. On a cache line of its own: each ring looks at it.
 #[repr(align(128))]
@@ -26,6 +29,8 @@ pub struct Bell {
     word: Word,
     /// Made when the first descriptor is armed.
     event: OnceLock<OwnedFd>,
+    /// Of a worker without a thread: where those who step it sleep.
+    watch: OnceLock<Arc<Watch>>,
     wakes: AtomicU64,
 }
 
@@ -38,7 +43,12 @@ impl Default for Bell {
 impl Bell {
     /// A bell whose owner is awake.
     pub fn new() -> Self {
-        Self { word: Word::new(AWAKE), event: OnceLock::new(), wakes: AtomicU64::new(0) }
+        Self {
+            word: Word::new(AWAKE),
+            event: OnceLock::new(),
+            watch: OnceLock::new(),
+            wakes: AtomicU64::new(0),
+        }
     }
 
     /// Wakes the owner if it sleeps or is about to. Call it after the work is published.
@@ -68,6 +78,25 @@ impl Bell {
         }
     }
 
+    /// Makes it the bell of a worker without a thread. Once, before it is used.
+    pub fn watched_by(&self, watch: &Arc<Watch>) {
+        let _ = self.watch.set(watch.clone());
+    }
+
+    /// Somebody steps the worker: rings need no signal, for they are found by a look. (For a worker without a thread.)
+    pub fn attend(&self) {
+        // Acquire: what a ringer has published that signalled.
+        if self.word.load(Ordering::Acquire) != AWAKE {
+            self.word.store(AWAKE, Ordering::Relaxed);
+        }
+    }
+
+    /// From here on a ring knocks at the watch. Look for work once more after it. (For a worker without a thread.)
+    pub fn leave(&self) {
+        self.word.store(ON_WATCH, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
     /// How often a ring found the owner asleep.
     pub fn wakes(&self) -> u64 {
         self.wakes.load(Ordering::Relaxed)
@@ -87,6 +116,10 @@ impl Bell {
             return false;
         }
         self.wakes.fetch_add(1, Ordering::Relaxed);
+        if let Some(watch) = self.watch.get().filter(|_| state == ON_WATCH) {
+            watch.knock();
+            return true;
+        }
         match self.event.get() {
             Some(event) if state == ON_EPOLL => {
                 // It can only fail with EAGAIN, at 2^64 - 1 unread wake-ups; readable it is then anyway.
@@ -147,7 +180,7 @@ impl Sleeper {
             self.bell.word.wait(ON_FUTEX, until - now);
             self.woken()
         } else if self.bell.word.take(ON_FUTEX, ON_EPOLL, Ordering::AcqRel) {
-            self.wait_epoll(until - now)
+            self.sleep_in_epoll(until - now)
         } else {
             Woken::Rung
         };
@@ -165,18 +198,11 @@ impl Sleeper {
         if self.bell.word.load(Ordering::Relaxed) == AWAKE { Woken::Rung } else { Woken::Timed }
     }
 
-    fn wait_epoll(&mut self, limit_ns: Nanos) -> Woken {
+    fn sleep_in_epoll(&mut self, limit_ns: Nanos) -> Woken {
         let Some(epoll) = &self.epoll else { return Woken::Rung };
         let mut events =
             [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 16];
-        let ready = match epoll::wait(epoll, &mut events[..], Some(&timespec(limit_ns))) {
-            // Before Linux 5.11 there is no epoll_pwait2: whole milliseconds, rounded up.
-            Err(Errno::NOSYS) => {
-                epoll::wait(epoll, &mut events[..], Some(&timespec(limit_ns.div_ceil(1_000_000) * 1_000_000)))
-            }
-            other => other,
-        };
-        let ready = ready.unwrap_or(0);
+        let ready = wait_epoll(epoll, &mut events, limit_ns);
         if events[..ready].iter().any(|e| e.data.u64() == EVENT_DATA) {
             self.swallow();
         }
@@ -196,19 +222,7 @@ impl Sleeper {
         if self.epoll.is_none() {
             self.epoll = Some(self.make_epoll()?);
         }
-        let Some(epoll) = &self.epoll else { return Err(Errno::BADF) };
-        if fd < 0 {
-            return Err(Errno::BADF);
-        }
-        // SAFETY: borrowed for two system calls that answer EBADF if it is not open; the stage that names
-        // it keeps it open while it is armed, and epoll itself forgets descriptors that are closed.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        let data = epoll::EventData::new_u64(0);
-        match epoll::modify(epoll, fd, data, flags) {
-            Err(Errno::NOENT) => epoll::add(epoll, fd, data, flags),
-            other => other,
-        }
+        self.epoll.as_ref().map_or(Err(Errno::BADF), |epoll| watch_once(epoll, fd))
     }
 
     fn make_epoll(&self) -> Result<OwnedFd, Errno> {
@@ -225,7 +239,7 @@ impl Sleeper {
 const EVENT_DATA: u64 = 1;
 
 /// How long a sleep lasts at most when a descriptor could not be armed: the worker polls instead.
-const REFUSED_NS: Nanos = 1_000_000;
+pub(crate) const REFUSED_NS: Nanos = 1_000_000;
 
 impl Arming for Sleeper {
     fn fd(&mut self, fd: RawFd) {
@@ -247,7 +261,35 @@ impl Arming for Sleeper {
     }
 }
 
-fn timespec(ns: Nanos) -> Timespec {
+/// Adds `fd` to an epoll set, or renews it there, one-shot.
+pub(crate) fn watch_once(epoll: &OwnedFd, fd: RawFd) -> Result<(), Errno> {
+    if fd < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: borrowed for two system calls that answer EBADF if it is not open; the stage that names
+    // it keeps it open while it is armed, and epoll itself forgets descriptors that are closed.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+    let data = epoll::EventData::new_u64(0);
+    match epoll::modify(epoll, fd, data, flags) {
+        Err(Errno::NOENT) => epoll::add(epoll, fd, data, flags),
+        other => other,
+    }
+}
+
+/// Sleeps in an epoll set; answers how many events came. None: the limit passed, or a signal came.
+pub(crate) fn wait_epoll(epoll: &OwnedFd, events: &mut [epoll::Event; 16], limit_ns: Nanos) -> usize {
+    let ready = match epoll::wait(epoll, &mut events[..], Some(&timespec(limit_ns))) {
+        // Before Linux 5.11 there is no epoll_pwait2: whole milliseconds, rounded up.
+        Err(Errno::NOSYS) => {
+            epoll::wait(epoll, &mut events[..], Some(&timespec(limit_ns.div_ceil(1_000_000) * 1_000_000)))
+        }
+        other => other,
+    };
+    ready.unwrap_or(0)
+}
+
+pub(crate) fn timespec(ns: Nanos) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 

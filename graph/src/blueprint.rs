@@ -50,7 +50,8 @@ pub struct PoolDecl {
 pub enum PoolKind {
     /// Threads we own, named, pinned on request.
     Resident,
-    /// The application's own threads; comes with a later release.
+    /// The application's own threads: one worker (of each group) without a thread, stepped by whoever submits and
+    /// waits.
     Caller,
     /// A rayon pool for `parallel` stages; comes with a later release.
     Stealing,

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use crate::assembly;
 use crate::bell::Bell;
 use crate::blueprint::Blueprint;
+use crate::caller::Callers;
 use crate::check::{Complaint, check};
 use crate::clock::{Nanos, now};
 use crate::drain::{DrainReport, Laggard, Report, all_empty};
@@ -64,6 +65,14 @@ pub enum StartError {
         cpu: usize,
         /// CPUs that may be used.
         allowed: Vec<usize>,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// There is nothing for the threads of the application to sleep on, which step the workers of a `caller` pool.
+    #[error("no epoll set for pool `{pool}`: {source}; raise the limit of open files")]
+    Watch {
+        /// Name of the pool.
+        pool: String,
         /// The system's reason.
         source: std::io::Error,
     },
@@ -162,6 +171,9 @@ pub struct Engine<T: Item> {
     tracks: Vec<Track<T>>,
     reports: Vec<Arc<Report>>,
     threads: Vec<JoinHandle<()>>,
+    /// Workers without a thread.
+    callers: Option<Callers<T>>,
+    stopped: bool,
 }
 
 impl<T: Item> Engine<T> {
@@ -179,19 +191,40 @@ impl<T: Item> Engine<T> {
             return Err(StartError::Refused { complaints });
         }
         let built = assembly::assemble(blueprint, &specs, faults)?;
-        let threads = pool::spawn(built.workers)?;
         let (shared, board, tracks, reports) = (built.shared, built.board, built.tracks, built.reports);
-        Ok(Self { shared, board, tracks, reports, threads })
+        let mut engine = Self {
+            shared,
+            board,
+            tracks,
+            reports,
+            threads: Vec::new(),
+            callers: built.callers,
+            stopped: false,
+        };
+        engine.threads = pool::spawn(built.workers)?;
+        Ok(engine)
     }
 
     /// A handle for submitting to the edge `submit -> STAGE`.
     pub fn inlet(&self) -> Inlet<T> {
-        Inlet { entry: self.shared.entry.clone() }
+        let entry = self.shared.entry.clone();
+        let stepped = entry.as_ref().is_some_and(|e| e.stepped);
+        Inlet { entry, callers: self.callers.clone().filter(|_| stepped) }
+    }
+
+    /// The workers of `caller` pools, if there are any: whoever submits and waits steps them.
+    pub fn callers(&self) -> Option<&Callers<T>> {
+        self.callers.as_ref()
+    }
+
+    /// [`Callers::step`]; `false` without a `caller` pool.
+    pub fn step(&self) -> bool {
+        self.callers.as_ref().is_some_and(Callers::step)
     }
 
     /// Where it stands.
     pub fn state(&self) -> State {
-        if self.threads.is_empty() {
+        if self.stopped {
             return State::Stopped;
         }
         match self.shared.pools.iter().find(|p| p.failed()) {
@@ -222,6 +255,7 @@ impl<T: Item> Engine<T> {
         self.shared.close();
         let mut pause_us = 20;
         loop {
+            while self.step() && now() < until {}
             if self.is_empty() {
                 return DrainReport { empty: true, took_ns: now() - start, left: Vec::new() };
             }
@@ -236,16 +270,21 @@ impl<T: Item> Engine<T> {
 
     /// Ends all threads and fails what is left between stages. What stages hold inside is theirs to end.
     pub fn stop(&mut self) {
-        if self.threads.is_empty() {
+        if std::mem::replace(&mut self.stopped, true) {
             return;
         }
         self.shared.close();
         self.shared.stopping.store(true, Ordering::Release);
         Bell::ring_all(&self.shared.bells);
-        for thread in self.threads.drain(..) {
+        let me = std::thread::current().id();
+        // Stopped from user code on one of our own threads: that one ends when it comes back.
+        for thread in self.threads.drain(..).filter(|t| t.thread().id() != me) {
             if thread.join().is_err() {
                 tracing::error!("a worker thread died outside of a stage: this is a bug");
             }
+        }
+        if let Some(callers) = &self.callers {
+            callers.close();
         }
         let faults = &self.shared.faults;
         for track in &self.tracks {

@@ -3,6 +3,7 @@
 //! take half a submission back.
 
 use crate::blueprint::Dispatch;
+use crate::caller::Callers;
 use crate::clock::now;
 use crate::edge::dispatch::destination;
 use crate::edge::queue::{Parcel, Ring};
@@ -121,16 +122,20 @@ pub(crate) struct Entry<T: Item> {
     pub pushed: AtomicU64,
     pub batches: AtomicU64,
     pub refused: AtomicU64,
+    /// Its workers have no threads: whoever pushes steps them, so nobody needs to be woken.
+    pub stepped: bool,
 }
 
 /// A handle for submitting. Cheap to clone; any thread; never blocks.
 pub struct Inlet<T: Item> {
     pub(crate) entry: Option<Arc<Entry<T>>>,
+    /// The workers of the target, if those who submit step them.
+    pub(crate) callers: Option<Callers<T>>,
 }
 
 impl<T: Item> Clone for Inlet<T> {
     fn clone(&self) -> Self {
-        Self { entry: self.entry.clone() }
+        Self { entry: self.entry.clone(), callers: self.callers.clone() }
     }
 }
 
@@ -159,27 +164,24 @@ impl<T: Item> Inlet<T> {
         self.entry.as_ref().map_or(0, |e| e.worker_of(item))
     }
 
-    /// Submits all items, or none. An entry of a ring takes up to [`BATCH`] items of one destination.
+    /// Submits all items, or none. An entry of a ring takes up to [`BATCH`] items of one destination. When the target
+    /// is in a `caller` pool, this thread steps it then, unless somebody else does.
     ///
     /// # Errors
     /// [`Full`]: nothing was taken.
     pub fn push_all(&self, items: &[T]) -> Result<(), Full> {
         let Some(entry) = &self.entry else { return Err(Full::Closed) };
-        let done = match items {
-            [] => return Ok(()),
-            [item] => entry.push_one(*item),
-            _ if entry.rings.len() == 1 => entry.push_to(&[], items),
-            _ if items.len() <= ON_STACK => {
-                let mut to = [0u16; ON_STACK];
-                entry.sort(items, &mut to[..items.len()]);
-                entry.push_to(&to[..items.len()], items)
+        let mut done = entry.push_all(items);
+        if let Some(callers) = &self.callers {
+            if matches!(done, Err(Full::NoRoom { .. })) {
+                // Nobody but those who submit and wait makes room.
+                callers.help();
+                done = entry.push_all(items);
             }
-            _ => {
-                let mut to = vec![0u16; items.len()];
-                entry.sort(items, &mut to);
-                entry.push_to(&to, items)
+            if done.is_ok() {
+                callers.help();
             }
-        };
+        }
         if done.is_err() {
             entry.refused.fetch_add(items.len() as u64, Ordering::Relaxed);
         }
@@ -188,6 +190,24 @@ impl<T: Item> Inlet<T> {
 }
 
 impl<T: Item> Entry<T> {
+    fn push_all(&self, items: &[T]) -> Result<(), Full> {
+        match items {
+            [] => Ok(()),
+            [item] => self.push_one(*item),
+            _ if self.rings.len() == 1 => self.push_to(&[], items),
+            _ if items.len() <= ON_STACK => {
+                let mut to = [0u16; ON_STACK];
+                self.sort(items, &mut to[..items.len()]);
+                self.push_to(&to[..items.len()], items)
+            }
+            _ => {
+                let mut to = vec![0u16; items.len()];
+                self.sort(items, &mut to);
+                self.push_to(&to, items)
+            }
+        }
+    }
+
     fn worker_of(&self, item: T) -> usize {
         destination(self.dispatch, &*self.target, item, self.rings.len())
     }
@@ -239,7 +259,8 @@ impl<T: Item> Entry<T> {
         let items = batch.len() as u64;
         let mut parcel = Parcel { pushed_at: now(), batch };
         // Whoever pops gives the credit back after the pop, so a paid entry finds room at once.
-        while let Err(back) = self.rings[worker].push(parcel) {
+        let ring = &self.rings[worker];
+        while let Err(back) = if self.stepped { ring.put(parcel) } else { ring.push(parcel) } {
             parcel = back;
             std::thread::yield_now();
         }

@@ -9,6 +9,8 @@ pub mod arena;
 mod assembly;
 pub mod bell;
 pub mod blueprint;
+#[doc(hidden)] // Public but for `Callers` for the model checks in tests/loom.rs only.
+pub mod caller;
 pub mod check;
 pub mod clock;
 pub mod cpus;
@@ -36,6 +38,7 @@ mod worker;
 
 pub use arena::{Arena, Cache, Slot, Stale};
 pub use blueprint::{Blueprint, Dispatch, EdgeDecl, Mode, PoolDecl, PoolKind, StageDecl, Wait, WhenFull};
+pub use caller::{Callers, Lead};
 pub use check::{Complaint, Rule, Subject, check};
 pub use clock::{Clock, Nanos};
 pub use cpus::Cpus;

@@ -69,19 +69,27 @@ pub(crate) struct Input<T: Item> {
     pub gate: Option<Arc<Gate>>,
 }
 
+#[derive(Clone)]
 pub(crate) enum Source<T: Item> {
     Back(Arc<Back<T>>),
     Queue(Arc<Ring<Parcel<T>>>),
+}
+
+impl<T: Item> Source<T> {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Back(ring) => ring.is_empty(),
+            Self::Queue(ring) => ring.is_empty(),
+        }
+    }
 }
 
 impl<T: Item> Input<T> {
     /// Whether the ring itself has something.
     #[inline]
     pub(crate) fn ring_is_empty(&self) -> bool {
-        match &self.source {
-            Source::Back(ring) => ring.is_empty(),
-            Source::Queue(ring) => ring.is_empty(),
-        }
+        self.source.is_empty()
     }
 
     /// Whether a pop would bring nothing.

@@ -141,6 +141,9 @@ pub struct Contract {
     pub parallel: bool,
     /// Needs an instance per worker that reaches it instead of a pool of its own.
     pub anywhere: bool,
+    /// Why it must run on a thread of the engine, which is always there, and not in a `caller` pool, where it goes on
+    /// only while somebody calls: half a sentence for who tries. `None`: it may run in either.
+    pub resident: Option<&'static str>,
     /// Resources it waits for.
     pub waits_for: Vec<Resource>,
     /// Resources it gives back.

@@ -8,6 +8,11 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsiz
 #[cfg(not(pipeline_loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
+#[cfg(pipeline_loom)]
+pub(crate) use loom::thread::yield_now;
+#[cfg(not(pipeline_loom))]
+pub(crate) use std::thread::yield_now;
+
 pub(crate) use word::Word;
 
 /// The lock of a mutex that nobody can leave half-changed: a poisoned one is as good as new.

@@ -13,6 +13,7 @@ use crate::instance::Beat;
 use crate::item::Item;
 use crate::mark::Inside;
 use crate::node::Node;
+use crate::stage::Arming;
 use crate::stats::cell::WorkerCell;
 use crate::sync::{Arc, Ordering};
 use crate::wait::{Pause, Waiting};
@@ -59,6 +60,11 @@ impl<T: Item> Worker<T> {
                 Pause::Park => self.park(),
             }
         }
+        self.end();
+    }
+
+    /// The engine has stopped: fails what is still in hand, and lets the stages go.
+    pub(crate) fn end(mut self) {
         let shared = self.shared.clone();
         for node in &mut self.nodes {
             node.sweep(&mut |item| shared.faults.mark(item, &Fault::Stopped, false));
@@ -224,5 +230,18 @@ impl<T: Item> Worker<T> {
         let awake = self.beat.read();
         self.cell.parked(awake - slept, woken == Woken::Timed);
         self.cell.refused_fds.set(self.sleeper.refused());
+    }
+
+    /// Lets the stages name what to wait for, on behalf of whoever sleeps for this worker.
+    pub(crate) fn arm(&mut self, on: &mut dyn Arming) {
+        for node in &mut self.nodes {
+            node.instance.arm(on, &mut self.beat);
+        }
+    }
+
+    /// Sends on what stages have put out for other workers, full batch or not. Answers whether anything moved.
+    pub(crate) fn send_staged(&mut self) -> bool {
+        let outlets = self.nodes.iter_mut().map(|node| &mut node.instance.outlet);
+        outlets.filter(|outlet| outlet.waiting() > 0).fold(false, |moved, outlet| outlet.flush(true) | moved)
     }
 }

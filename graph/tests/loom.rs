@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use loom::thread;
 use pipeline_graph::bell::{Bell, Sleeper};
+use pipeline_graph::caller::seat::{Seat, Stepped};
+use pipeline_graph::caller::watch::Watch;
 use pipeline_graph::edge::back::Back;
 use pipeline_graph::edge::queue::Ring;
 use pipeline_graph::inlet::Gate;
@@ -315,5 +317,129 @@ fn room_rings_whoever_wants_it() {
         gate.refund();
         gate.refund();
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+/// A worker without a thread whose work is a count: each turn takes what is there, and the last one rouses.
+struct Count {
+    left: Arc<loom::sync::atomic::AtomicU32>,
+    ring: Arc<Ring<u32>>,
+    bell: Arc<Bell>,
+    watch: Arc<Watch>,
+}
+
+impl Stepped for Count {
+    fn attend(&mut self) {
+        self.bell.attend();
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut moved = false;
+        while self.ring.pop().is_some() {
+            if self.left.fetch_sub(1, loom::sync::atomic::Ordering::AcqRel) == 1 {
+                self.watch.rouse();
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    fn settle(&mut self) -> bool {
+        self.bell.leave();
+        let moved = self.turn();
+        if moved {
+            self.bell.attend();
+        }
+        moved
+    }
+}
+
+/// What the models of a seat share: the seat, the ring before it, where a leader sleeps, and what is left to do.
+struct Stand {
+    seat: Seat<Count>,
+    ring: Arc<Ring<u32>>,
+    watch: Arc<Watch>,
+    left: Arc<loom::sync::atomic::AtomicU32>,
+}
+
+impl Stand {
+    fn new(work: u32) -> Arc<Self> {
+        let (bell, watch) = (Arc::new(Bell::new()), Arc::new(Watch::new().unwrap()));
+        bell.watched_by(&watch);
+        let ring = Arc::new(Ring::new(2, vec![bell.clone()], vec![]));
+        let left = Arc::new(loom::sync::atomic::AtomicU32::new(work));
+        let count = Count { left: left.clone(), ring: ring.clone(), bell, watch: watch.clone() };
+        let mailbox = ring.clone();
+        Arc::new(Self { seat: Seat::new(count, move || !mailbox.is_empty()), ring, watch, left })
+    }
+
+    fn left(&self) -> u32 {
+        self.left.load(loom::sync::atomic::Ordering::Acquire)
+    }
+
+    /// As a submission does.
+    fn submit(&self) {
+        self.ring.put(1).unwrap();
+        if self.seat.visit(2, || self.watch.is_watched()).more && self.watch.is_watched() {
+            self.watch.knock();
+        }
+    }
+
+    /// As the thread that leads does.
+    fn lead(&self) {
+        while self.left() > 0 {
+            self.watch.answer();
+            self.seat.visit(1, || self.watch.is_watched());
+            if self.left() == 0 {
+                return;
+            }
+            self.watch.set_asleep(true);
+            self.watch.answer();
+            let visit = self.seat.visit(1, || self.watch.is_watched());
+            if !visit.moved && !visit.more && self.left() > 0 {
+                self.watch.sleep(u64::MAX);
+            }
+            self.watch.set_asleep(false);
+        }
+    }
+}
+
+/// Two threads submit and go: when both are gone, nothing is left before the seat, whoever of them had it.
+#[test]
+fn a_seat_strands_no_work() {
+    model(3, || {
+        let stand = Stand::new(2);
+        let other = stand.clone();
+        let thread = thread::spawn(move || other.submit());
+        stand.submit();
+        thread.join().unwrap();
+        assert_eq!(stand.left(), 0, "work was left before a free seat");
+    });
+}
+
+/// A thread that leads sleeps when nothing is to do, and always wakes: for what another thread has submitted and
+/// done itself, and for what a worker with a thread has put before the seat.
+#[test]
+fn a_leader_wakes() {
+    model(3, || {
+        let stand = Stand::new(1);
+        let other = stand.clone();
+        let pusher = thread::spawn(move || other.ring.push(1).unwrap());
+        stand.lead();
+        pusher.join().unwrap();
+    });
+}
+
+/// As above, while a thread that only submits comes and goes between.
+#[test]
+fn a_leader_wakes_beside_a_submitter() {
+    model(2, || {
+        let stand = Stand::new(2);
+        let (one, two) = (stand.clone(), stand.clone());
+        let submitter = thread::spawn(move || one.submit());
+        let pusher = thread::spawn(move || two.ring.push(1).unwrap());
+        stand.lead();
+        submitter.join().unwrap();
+        pusher.join().unwrap();
     });
 }

@@ -5,6 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pipeline_transports::clock;
+
+use crate::leading;
 use crate::ledger::{NIL, Summary};
 use crate::reason::{Failure, NOTICE_STAGE, Reason, SUBMIT_STAGE};
 use crate::world::World;
@@ -82,7 +85,13 @@ impl Batch {
             return Ok(done);
         }
         let ledger = &self.world.ledger;
-        ledger.batches.wait(self.index, timeout, ledger.is_told()).ok_or(WaitError::Timeout)
+        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let (by, told) = (clock::now().saturating_add(nanos), ledger.is_told());
+        let summary = match self.world.callers.get() {
+            None => ledger.batches.wait(self.index, by, told),
+            Some(callers) => leading::wait(callers, &ledger.batches, self.index, by, told),
+        };
+        summary.ok_or(WaitError::Timeout)
     }
 
     /// Asks its slices to end; the batch is done when the last of them has, within a fraction of a second. A WRITE

@@ -10,7 +10,7 @@ use pipeline_transports::{Error, RegionId, Span, clock};
 
 use crate::batch::Batch;
 use crate::key::Key;
-use crate::ledger::{Birth, NIL, Parcel, Phase};
+use crate::ledger::{Birth, NIL, Parcel, Phase, Place};
 use crate::peer::{PeerId, PeerState, PeerView};
 use crate::reason::{Code, Reason, SUBMIT_STAGE};
 use crate::request::{NOTICE_MAX, Options, Remote, Request};
@@ -255,7 +255,23 @@ impl Client {
             {
                 return Err(error);
             }
-            place.sleep(left);
+            self.pause(&place, left);
+        }
+    }
+
+    /// Sleeps until there may be room, at most `left`. With `caller` pools nothing is freed unless somebody steps: the
+    /// thread leads if nobody else does, and looks every millisecond, because the line cannot rouse who leads.
+    fn pause(&self, place: &Place<'_>, left: Duration) {
+        let Some(callers) = self.world.callers.get() else { return place.sleep(left) };
+        let nap = left.min(Duration::from_millis(1));
+        match callers.lead() {
+            Some(mut lead) => {
+                lead.step(clock::now() + nap.as_nanos() as u64, || false);
+            }
+            None => place.sleep(nap),
+        }
+        if !callers.is_led() {
+            self.world.ledger.batches.crowd.pass_on();
         }
     }
 

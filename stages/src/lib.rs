@@ -17,6 +17,7 @@ pub mod fence;
 pub mod files;
 mod holding;
 pub mod key;
+mod leading;
 pub mod ledger;
 mod links;
 mod list;
@@ -36,6 +37,7 @@ pub mod seats;
 pub mod segments;
 mod serve;
 mod spec;
+mod sync;
 #[cfg(test)]
 mod testing;
 mod wheel;

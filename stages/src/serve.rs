@@ -42,7 +42,13 @@ pub const KIND: StageKind = StageKind {
 fn shape(_: &Values, _: &Facts) -> Shape {
     Shape {
         ports: Vec::new(),
-        contract: Contract { source: true, sink: true, polls: true, ..Contract::default() },
+        contract: Contract {
+            source: true,
+            sink: true,
+            polls: true,
+            resident: Some("it answers peers, who do not step this node"),
+            ..Contract::default()
+        },
     }
 }
 

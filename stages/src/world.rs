@@ -3,10 +3,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pipeline_graph::Waker;
+use pipeline_graph::{Callers, Waker};
 use pipeline_transports::{Regions, Transport};
 
 use crate::files::Desk;
+use crate::key::Key;
 use crate::ledger::Ledger;
 use crate::mail::{Event, PostOffice};
 use crate::notices::Inbox;
@@ -61,9 +62,23 @@ pub struct World {
     pub watchers: Watchers,
     /// Rings control after an event was sent.
     pub control: OnceLock<Waker>,
+    /// Workers of `caller` pools; empty without such pools. Set by [`World::step_by`].
+    pub callers: OnceLock<Callers<Key>>,
 }
 
 impl World {
+    /// Whoever submits and waits steps these workers from now on. Once, before the first batch.
+    pub fn step_by(&self, callers: Callers<Key>) {
+        let leader = callers.clone();
+        self.ledger.batches.led_by(Waker::new(move || leader.rouse()));
+        let _ = self.callers.set(callers);
+    }
+
+    /// [`Callers::step`]; `false` in an engine whose own threads do all.
+    pub fn step(&self) -> bool {
+        self.callers.get().is_some_and(Callers::step)
+    }
+
     /// Tells control something; `false` when its channel is full and the teller must come again.
     pub(crate) fn tell(&self, event: Event) -> bool {
         let told = self.events.try_send(event).is_ok();

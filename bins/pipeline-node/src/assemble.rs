@@ -61,6 +61,9 @@ pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
     let specs = catalog::specs(&config, &world)?;
     let graph = Graph::start(&config.blueprint, specs, Arc::new(Verdicts(world.clone())));
     let graph = graph.map_err(|e| Error::Start(e.to_string()))?;
+    if let Some(callers) = graph.callers() {
+        world.step_by(callers.clone());
+    }
     // Between the two: a link can only be dialled for halves that exist.
     world.seats.attach_all(&world.transports)?;
     let inlet = Arc::new(Entry(graph.inlet()));
@@ -100,6 +103,7 @@ fn world(config: &Config, events: Sender<Event>, wrap: Wrap<'_>) -> Result<World
         inbox: Inbox::new(size(config.limits.notices), size(config.limits.peers)),
         watchers: Watchers::default(),
         control: OnceLock::new(),
+        callers: OnceLock::new(),
     })
 }
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -249,6 +250,49 @@ impl Engine {
     /// waits for no listener; one that is far behind hears how much it missed ([`crate::PeerEvent::Missed`]).
     pub fn peer_events(&self) -> PeerEvents {
         self.inner.world.watchers.listen()
+    }
+
+    /// With a pool of kind `caller`: one turn of each of its workers that no other thread steps just now; never blocks.
+    /// Answers whether anything moved: call it again then. `false` in an engine whose own threads do all.
+    ///
+    /// `submit` steps once by itself, and [`Batch::wait`], [`Self::submit_wait`], [`Self::unregister_within`] and
+    /// [`Self::drain`] step while they wait. Whoever does none of these must step, or nothing goes on: completions are
+    /// not collected, retries not made, and **deadlines do not fire**.
+    pub fn step(&self) -> bool {
+        self.inner.world.step()
+    }
+
+    /// A descriptor that is readable when [`Self::step`] has something to do, for the event loop of an application: a
+    /// completion has come, work was left by another thread, a deadline is due. It is level-triggered, and only to be
+    /// polled, never read. When it is readable, step until `step` answers `false`, then poll it again.
+    ///
+    /// ```no_run
+    /// use pipeline_node::{Engine, Options, Request};
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    ///
+    /// let engine = Engine::from_file("caller.toml")?;
+    /// let region = engine.allocate(4096)?;
+    /// let kv = engine.open("10.0.0.2:7001")?.segment("kv")?;
+    /// let fd = engine.fd()?;
+    /// let batch = engine.submit(&[Request::write(&region, 0, kv.at(0), 4096)], Options::default())?;
+    /// while batch.poll().is_none() {
+    ///     // The application's other descriptors go here too.
+    ///     poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)?;
+    ///     while engine.step() {}
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// From the first call on each submission leaves the workers so that the descriptor tells what comes, which costs a
+    /// few system calls; an application that only waits by [`Batch::wait`] saves them by not asking for it.
+    ///
+    /// # Errors
+    /// [`Error::Start`] without a pool of kind `caller`, or when the process may open no more descriptors.
+    pub fn fd(&self) -> Result<OwnedFd, Error> {
+        let none =
+            "no pool is of kind `caller`: the engine's own threads do all, and there is nothing to step";
+        let callers = self.inner.world.callers.get().ok_or_else(|| Error::Start(none.into()))?;
+        callers.fd().map_err(|e| Error::Start(format!("no descriptor to poll: {e}")))
     }
 
     /// What the engine measures of itself. Subtract two with [`Snapshot::since`].

@@ -75,6 +75,9 @@ impl Book {
                     if begin.elapsed() < timeout =>
                 {
                     region = back;
+                    if world.step() {
+                        continue;
+                    }
                     std::thread::sleep(Duration::from_micros(200));
                 }
                 Err((back, error)) => {

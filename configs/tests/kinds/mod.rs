@@ -70,7 +70,8 @@ fn notify(_: &Values, _: &Facts) -> Shape {
 }
 
 fn source(_: &Values, _: &Facts) -> Shape {
-    shape(&[], Contract { source: true, sink: true, polls: true, ..Contract::default() })
+    let resident = Some("it answers peers, who do not step this node");
+    shape(&[], Contract { source: true, sink: true, polls: true, resident, ..Contract::default() })
 }
 
 /// A rule as the real stage types have one.

@@ -2,6 +2,7 @@
 //! Deliberately without knowledge of files or machines: a complaint names places in the blueprint, and
 //! whoever lowered a file to it knows which line that was.
 
+mod callers;
 mod deadlock;
 mod flow;
 mod hops;
@@ -86,6 +87,7 @@ pub fn check(blueprint: &Blueprint) -> Vec<Complaint> {
     pools::stages(blueprint, &mut found);
     pools::crowds(&hops, &mut found);
     pools::edges(&hops, &mut found);
+    callers::callers(&hops, &mut found);
     flow::entries(&hops, &mut found);
     flow::ends(&hops, &mut found);
     deadlock::resources(&hops, &mut found);

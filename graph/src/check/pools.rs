@@ -27,9 +27,8 @@ pub(super) fn pools(blueprint: &Blueprint, found: &mut Vec<Complaint>) {
             let text = format!("no stage runs in pool `{name}`");
             add(Rule::PoolUnused, text, "put a stage into it, or take it out".into());
         }
-        if pool.kind != PoolKind::Resident {
-            let kind = if pool.kind == PoolKind::Caller { "caller" } else { "stealing" };
-            let text = format!("pool `{name}` is of kind `{kind}`, which comes with a later release");
+        if pool.kind == PoolKind::Stealing {
+            let text = format!("pool `{name}` is of kind `stealing`, which comes with a later release");
             add(Rule::PoolKind, text, "use kind `resident`".into());
         }
         let mut seen = HashSet::new();
@@ -127,7 +126,7 @@ fn nowhere(edge: &str, stage: &str) -> String {
 }
 
 /// In which pools each stage runs: its own, or those of the stages that reach it inline.
-fn runs_in(hops: &Hops) -> Vec<BTreeSet<usize>> {
+pub(super) fn runs_in(hops: &Hops) -> Vec<BTreeSet<usize>> {
     let stages = &hops.blueprint.stages;
     let mut pools: Vec<BTreeSet<usize>> = stages.iter().map(|s| s.pool.into_iter().collect()).collect();
     let mut moved = true;
@@ -200,11 +199,9 @@ mod tests {
     /// Pools of later releases are refused by name, not silently run as resident ones.
     #[test]
     fn later_kinds() {
-        for kind in [PoolKind::Caller, PoolKind::Stealing] {
-            let mut graph = two().edge("a -> b", queue(1)).build();
-            graph.pools[1].kind = kind;
-            assert!(only(&graph, Rule::PoolKind).text.contains("comes with a later release"));
-        }
+        let mut graph = two().edge("a -> b", queue(1)).build();
+        graph.pools[1].kind = PoolKind::Stealing;
+        assert!(only(&graph, Rule::PoolKind).text.contains("comes with a later release"));
     }
 
     /// A CPU is named once and exists in the mask.

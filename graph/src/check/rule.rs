@@ -26,6 +26,10 @@ pub enum Rule {
     PoolKind,
     /// A CPU named twice or out of range.
     Cpus,
+    /// A pool of the callers' threads with threads or CPUs of its own.
+    CallerThreads,
+    /// A stage that needs a thread, in a pool that has none.
+    CallerStage,
     /// A stage without a pool that cannot run just anywhere.
     PoolMissing,
     /// A queue or return edge to a stage without a pool.
@@ -56,7 +60,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them, in order.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Dangling,
         Self::NameTaken,
         Self::PortUnwired,
@@ -68,6 +72,8 @@ impl Rule {
         Self::PoolCrowded,
         Self::PoolKind,
         Self::Cpus,
+        Self::CallerThreads,
+        Self::CallerStage,
         Self::PoolMissing,
         Self::QueueToNowhere,
         Self::InlineAcrossPools,
@@ -97,6 +103,8 @@ impl Rule {
             Self::PoolCrowded => "pool-crowded",
             Self::PoolKind => "pool-kind",
             Self::Cpus => "cpus",
+            Self::CallerThreads => "caller-threads",
+            Self::CallerStage => "caller-stage",
             Self::PoolMissing => "pool-missing",
             Self::QueueToNowhere => "queue-to-nowhere",
             Self::InlineAcrossPools => "inline-across-pools",

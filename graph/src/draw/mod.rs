@@ -9,11 +9,12 @@ pub use dot::dot;
 pub use mermaid::mermaid;
 pub use text::text;
 
-use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, Mode, OUT, PoolDecl, WhenFull};
+use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, Mode, OUT, PoolDecl, PoolKind, WhenFull};
 
 /// Title of a pool's box: `nic: 2 threads (eth0, eth1)`.
 fn pool_title(pool: &PoolDecl) -> String {
     let threads = match pool.workers() {
+        _ if pool.kind == PoolKind::Caller => "callers' threads".to_owned(),
         1 => "1 thread".to_owned(),
         n => format!("{n} threads"),
     };

@@ -43,13 +43,22 @@ impl<M> Ring<M> {
     /// # Errors
     /// Gives the message back when the ring is full; the next pop rings the producers' bells then.
     pub fn push(&self, message: M) -> Result<(), M> {
+        self.put(message)?;
+        Bell::ring_one(&self.consumers);
+        Ok(())
+    }
+
+    /// As [`Ring::push`], but wakes nobody: for a producer that steps the consumer itself.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&self, message: M) -> Result<(), M> {
         if let Err(message) = self.channel.try_send(message) {
             // The pair of the fence in `pop`: either the retry sees the room, or the pop sees the flag.
             self.starved.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             self.channel.try_send(message)?;
         }
-        Bell::ring_one(&self.consumers);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ pub(crate) use chains::grouped;
 
 use std::mem::size_of;
 
-use crate::blueprint::{Blueprint, Dispatch, Mode, PoolDecl, Wait, WhenFull};
+use crate::blueprint::{Blueprint, Dispatch, Mode, PoolDecl, PoolKind, Wait, WhenFull};
 use crate::edge::queue::Parcel;
 use crate::item::{BATCH, Item};
 
@@ -22,6 +22,8 @@ const STAMP_BYTES: usize = size_of::<usize>();
 pub struct Plan {
     /// Threads, pool by pool, in the order of the workers.
     pub threads: Vec<ThreadPlan>,
+    /// Workers without a thread, of pools of kind `caller`.
+    pub callers: Vec<ThreadPlan>,
     /// What each worker of a pool runs without a queue between, pool by pool.
     pub chains: Vec<ChainPlan>,
     /// Bounded rings of batches, in the order of the file.
@@ -107,7 +109,11 @@ impl Plan {
     pub fn sized<T: Item>(blueprint: &Blueprint) -> Self {
         let mut plan = Self { chains: chains::chains(blueprint), ..Self::default() };
         for pool in &blueprint.pools {
-            plan.threads.extend((0..pool.workers()).map(|worker| thread(pool, worker)));
+            let workers = (0..pool.workers()).map(|worker| thread(pool, worker));
+            match pool.kind {
+                PoolKind::Caller => plan.callers.extend(workers),
+                PoolKind::Resident | PoolKind::Stealing => plan.threads.extend(workers),
+            }
         }
         for edge in &blueprint.edges {
             let name = blueprint.edge_name(edge);

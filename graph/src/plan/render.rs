@@ -15,6 +15,11 @@ impl Plan {
             vec![t.name.clone(), format!("pool {}", t.pool), format!("group {}", t.group), cpu, wait(&t.wait)]
         });
         table(&mut out, &format!("threads ({})", self.threads.len()), threads.collect());
+        let callers = self.callers.iter().map(|t| {
+            let who = "no threads: whoever submits and waits steps it".to_owned();
+            vec![t.name.clone(), format!("pool {}", t.pool), format!("group {}", t.group), who, wait(&t.wait)]
+        });
+        table(&mut out, "caller", callers.collect());
         let chains = self.chains.iter().map(|c| vec![c.pool.clone(), chain(c)]);
         table(&mut out, "chains, each without a queue inside", chains.collect());
         let queues = self.queues.iter().map(|q| {
@@ -102,7 +107,19 @@ pub fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blueprint::PoolKind;
     use crate::check::fixture::preset;
+
+    /// A caller pool is told apart from threads, and as what it is.
+    #[test]
+    fn callers_are_no_threads() {
+        let mut graph = preset();
+        graph.pools[0].kind = PoolKind::Caller;
+        let text = Plan::new(&graph).text("slices");
+        let front =
+            "caller\n  front  pool front  group front  no threads: whoever submits and waits steps it";
+        assert!(text.starts_with("threads (3)\n  nic/0") && text.contains(front), "{text}");
+    }
 
     /// The printed plan of the preset, whole: columns line up, and queues are given in batches and items.
     #[test]

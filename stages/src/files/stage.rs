@@ -22,7 +22,8 @@ pub(crate) const KIND: StageKind = StageKind {
 
 /// No ports and no input: it only polls.
 fn shape(_: &Values, _: &Facts) -> Shape {
-    let contract = Contract { source: true, sink: true, polls: true, ..Contract::default() };
+    let resident = Some("it works for peers, who do not step this node");
+    let contract = Contract { source: true, sink: true, polls: true, resident, ..Contract::default() };
     Shape { ports: Vec::new(), contract }
 }
 

@@ -1,38 +1,27 @@
 //! Batches: how many requests are left, whether somebody waits, and the one moment at which a batch is done.
 //! Deliberately no lock: one word holds everything a waiter, an owner and the last slice race about.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use std::time::Duration;
 
+use pipeline_graph::{Nanos, Waker};
 use pipeline_transports::clock;
-use rustix::thread::{Timespec, futex};
 
+use crate::ledger::crowd::Crowd;
 use crate::ledger::free::FreeList;
 use crate::ledger::slot::NIL;
+use crate::ledger::word::{BatchWord, Ended};
 use crate::reason::Code;
 
-/// All requests ended.
-const DONE: u32 = 1;
-/// Somebody sleeps on the word.
-const WAITED: u32 = 2;
-/// The handle was dropped before the end: who ends it frees it.
-const DETACHED: u32 = 4;
-/// Its requests shall end.
-const CANCELLED: u32 = 8;
-
-/// It has a notice: when its requests have ended it is not done before the receiver has taken that.
-const NOTICE: u32 = 16;
-
 /// How often a waiter looks when nobody will wake it (`via` without `"event"`).
-const UNTOLD: Duration = Duration::from_micros(200);
+pub(crate) const UNTOLD_NS: Nanos = 200_000;
 
 /// Bytes of one batch in the table.
 pub(super) const SLOT_BYTES: usize = size_of::<BatchSlot>();
 
 /// One batch.
 pub(crate) struct BatchSlot {
-    /// The futex word.
-    word: AtomicU32,
+    word: BatchWord,
     /// Requests not ended.
     left: AtomicU32,
     /// Requests.
@@ -51,17 +40,21 @@ pub(crate) struct BatchSlot {
 pub(crate) struct Batches {
     slots: Box<[BatchSlot]>,
     free: FreeList,
+    /// Where those sleep who wait while another thread leads.
+    pub(crate) crowd: Crowd,
+    /// In an engine with `caller` pools: rouses the thread that leads.
+    leader: OnceLock<Waker>,
 }
 
-/// What is left to do about a batch that was counted down; nothing while requests are left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CountedDown {
-    /// Somebody sleeps: wake.
-    pub(crate) waited: bool,
-    /// The owner is gone: free.
-    pub(crate) detached: bool,
+/// What counting a batch down came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountedDown {
+    /// Requests are left.
+    Going,
     /// Its requests have ended, and its notice is due: only [`Batches::finish`] makes it done.
-    pub(crate) notice: bool,
+    NoticeDue,
+    /// It is done; the caller must do what is left.
+    Ended(Ended),
 }
 
 /// What a batch came to.
@@ -87,7 +80,7 @@ impl Summary {
 impl Batches {
     pub(crate) fn new(limit: u32) -> Self {
         let slot = |_| BatchSlot {
-            word: AtomicU32::new(DONE),
+            word: BatchWord::new(),
             left: AtomicU32::new(0),
             len: AtomicU32::new(0),
             first: AtomicU32::new(NIL),
@@ -99,7 +92,7 @@ impl Batches {
         };
         let slots: Box<[_]> = (0..limit).map(slot).collect();
         let free = FreeList::full(limit, |i| &slots[i as usize].next);
-        Self { slots, free }
+        Self { slots, free, crowd: Crowd::new(), leader: OnceLock::new() }
     }
 
     pub(crate) fn limit(&self) -> u32 {
@@ -135,12 +128,7 @@ impl Batches {
         slot.failed.store(failed, Relaxed);
         slot.bytes.store(0, Relaxed);
         slot.notice.store(Code::DONE.raw(), Relaxed);
-        let word = match notice {
-            true => NOTICE,
-            false if len == failed => DONE,
-            false => 0,
-        };
-        slot.word.store(word, Release);
+        slot.word.open(len == failed, notice);
     }
 
     /// First and last request, and how many.
@@ -151,17 +139,17 @@ impl Batches {
 
     #[inline]
     pub(crate) fn is_cancelled(&self, batch: u32) -> bool {
-        self.slots[batch as usize].word.load(Relaxed) & CANCELLED != 0
+        self.word(batch).is_cancelled()
     }
 
     /// Asks for its end; `false` if it was asked before or is done.
     pub(crate) fn cancel(&self, batch: u32) -> bool {
-        self.slots[batch as usize].word.fetch_or(CANCELLED, AcqRel) & (CANCELLED | DONE) == 0
+        self.word(batch).cancel()
     }
 
     pub(crate) fn summary(&self, batch: u32) -> Option<Summary> {
         let slot = &self.slots[batch as usize];
-        (slot.word.load(Acquire) & DONE != 0).then(|| Summary {
+        slot.word.is_done().then(|| Summary {
             requests: slot.len.load(Relaxed),
             failed: slot.failed.load(Relaxed),
             bytes: slot.bytes.load(Relaxed),
@@ -172,8 +160,7 @@ impl Batches {
     /// How its notice ended: `None` without one, [`Code::DONE`] also while it has not.
     pub(crate) fn notice(&self, batch: u32) -> Option<Code> {
         let slot = &self.slots[batch as usize];
-        let has = slot.word.load(Acquire) & NOTICE != 0;
-        has.then(|| Code::from_raw(slot.notice.load(Relaxed)))
+        slot.word.has_notice().then(|| Code::from_raw(slot.notice.load(Relaxed)))
     }
 
     /// Requests, and those that have failed so far.
@@ -191,60 +178,63 @@ impl Batches {
         }
         slot.bytes.fetch_add(bytes, Relaxed);
         if slot.left.fetch_sub(ended, AcqRel) != ended {
-            return CountedDown::default();
+            return CountedDown::Going;
         }
-        if slot.word.load(Relaxed) & NOTICE != 0 {
-            return CountedDown { notice: true, ..CountedDown::default() };
+        if slot.word.has_notice() {
+            return CountedDown::NoticeDue;
         }
-        Self::end(slot)
+        CountedDown::Ended(slot.word.end())
     }
 
     /// Its requests had ended and its notice now has too, as `code` says.
-    pub(crate) fn finish(&self, batch: u32, code: Code) -> CountedDown {
+    pub(crate) fn finish(&self, batch: u32, code: Code) -> Ended {
         let slot = &self.slots[batch as usize];
         slot.notice.store(code.raw(), Relaxed);
-        Self::end(slot)
-    }
-
-    fn end(slot: &BatchSlot) -> CountedDown {
-        let before = slot.word.fetch_or(DONE, AcqRel);
-        CountedDown { waited: before & WAITED != 0, detached: before & DETACHED != 0, notice: false }
-    }
-
-    /// Wakes those who wait for a batch that has been counted down. A slot that was freed and reused meanwhile only
-    /// sees a wake-up that it ignores.
-    pub(crate) fn wake(&self, batch: u32) {
-        // An error could only be a bad address; this one is ours.
-        let _ = futex::wake(&self.slots[batch as usize].word, futex::Flags::PRIVATE, i32::MAX as u32);
+        slot.word.end()
     }
 
     /// The owner goes. `true` when the batch is done and must be freed by the caller; otherwise whoever ends
     /// it frees it.
     pub(crate) fn detach(&self, batch: u32) -> bool {
-        self.slots[batch as usize].word.fetch_or(DETACHED, AcqRel) & DONE != 0
+        self.word(batch).detach()
     }
 
-    /// Sleeps until the batch is done or `timeout` has passed. `told`: whether its end wakes waiters.
-    pub(crate) fn wait(&self, batch: u32, timeout: Duration, told: bool) -> Option<Summary> {
-        let slot = &self.slots[batch as usize];
-        let by = clock::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+    /// Wakes those who sleep for a batch that has ended, as `end` says. A slot that was freed and reused meanwhile only
+    /// sees a wake-up that it ignores.
+    pub(crate) fn wake(&self, batch: u32, end: Ended) {
+        let Some(leader) = self.leader.get() else { return self.word(batch).wake() };
+        if end.waited {
+            self.crowd.tell(batch);
+        }
+        if end.led {
+            leader.wake();
+        }
+    }
+
+    /// The engine has `caller` pools: those who wait lead or follow. Before the first batch.
+    pub(crate) fn led_by(&self, leader: Waker) {
+        let _ = self.leader.set(leader);
+    }
+
+    #[inline]
+    pub(crate) fn word(&self, batch: u32) -> &BatchWord {
+        &self.slots[batch as usize].word
+    }
+
+    /// Sleeps until the batch is done or `by` has passed. `told`: whether its end wakes waiters.
+    pub(crate) fn wait(&self, batch: u32, by: Nanos, told: bool) -> Option<Summary> {
+        let word = self.word(batch);
         loop {
-            let word =
-                if told { slot.word.fetch_or(WAITED, AcqRel) | WAITED } else { slot.word.load(Acquire) };
-            if word & DONE != 0 {
+            let now = clock::now();
+            // Also when the time is up already: a look costs nothing.
+            if word.is_done()
+                || (now < by && word.wait(if told { by } else { by.min(now + UNTOLD_NS) }, told))
+            {
                 return self.summary(batch);
             }
-            let left = clock::until(by);
-            if left.is_zero() {
+            if now >= by {
                 return None;
             }
-            let nap = if told { left } else { left.min(UNTOLD) };
-            let nap = Timespec {
-                tv_sec: i64::try_from(nap.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: i64::from(nap.subsec_nanos()) as _,
-            };
-            // Woken, timed out, interrupted, or changed before it slept: look again.
-            let _ = futex::wait(&slot.word, futex::Flags::PRIVATE, word, Some(&nap));
         }
     }
 }
@@ -261,14 +251,13 @@ mod tests {
         let b = batches.take().unwrap();
         assert!(batches.take().is_none());
         batches.open(b, 3, 0, 2, 1, false);
-        assert_eq!(batches.wait(b, Duration::from_millis(1), true), None);
+        assert_eq!(batches.wait(b, clock::now() + 1_000_000, true), None);
         std::thread::scope(|s| {
-            let waiter = s.spawn(|| batches.wait(b, Duration::from_secs(10), true));
-            let not_yet = CountedDown::default();
-            assert_eq!(batches.count_down(b, 1, 0, 10), not_yet);
+            let waiter = s.spawn(|| batches.wait(b, clock::now() + 10_000_000_000, true));
+            assert_eq!(batches.count_down(b, 1, 0, 10), CountedDown::Going);
             assert_eq!(batches.summary(b), None);
-            assert_eq!(batches.count_down(b, 1, 1, 0), CountedDown { waited: true, ..not_yet });
-            batches.wake(b);
+            let CountedDown::Ended(end) = batches.count_down(b, 1, 1, 0) else { panic!("the last one") };
+            batches.wake(b, end);
             let summary = Summary { requests: 3, failed: 2, bytes: 10, notice_failed: false };
             assert_eq!(waiter.join().unwrap(), Some(summary));
         });
@@ -282,7 +271,8 @@ mod tests {
         let b = batches.take().unwrap();
         batches.open(b, 1, 0, 0, 0, false);
         assert!(!batches.detach(b));
-        assert_eq!(batches.count_down(b, 1, 0, 0), CountedDown { detached: true, ..CountedDown::default() });
+        let free = Ended { free: true, ..Ended::default() };
+        assert_eq!(batches.count_down(b, 1, 0, 0), CountedDown::Ended(free));
         batches.give(b);
         assert_eq!(batches.free_len(), 1);
     }
@@ -296,11 +286,11 @@ mod tests {
         for (refused, code) in [(0, Code::DONE), (2, Code::new(Reason::PeerGone, 3))] {
             batches.open(b, 2, 0, 1, refused, true);
             if refused == 0 {
-                assert_eq!(batches.count_down(b, 1, 0, 5), CountedDown::default());
-                assert!(batches.count_down(b, 1, 0, 5).notice);
+                assert_eq!(batches.count_down(b, 1, 0, 5), CountedDown::Going);
+                assert_eq!(batches.count_down(b, 1, 0, 5), CountedDown::NoticeDue);
             }
             assert_eq!((batches.summary(b), batches.tally(b)), (None, (2, refused)));
-            assert_eq!(batches.finish(b, code), CountedDown::default());
+            assert_eq!(batches.finish(b, code), Ended::default());
             let summary = batches.summary(b).unwrap();
             assert_eq!((summary.is_done(), batches.notice(b)), (refused == 0, Some(code)));
         }

@@ -5,7 +5,9 @@
 use pipeline_graph::BATCH;
 
 use crate::key::Key;
+use crate::ledger::batches::CountedDown;
 use crate::ledger::slot::{NIL, Phase};
+use crate::ledger::word::Ended;
 use crate::ledger::{Ledger, Slot};
 use crate::peer::PeerId;
 use crate::reason::Code;
@@ -127,7 +129,7 @@ impl<'a> Ending<'a> {
             ended: 0,
             failed: 0,
             bytes: 0,
-            waited: [NIL; BATCH],
+            waited: [(NIL, Ended::default()); BATCH],
             sleepers: 0,
         };
         for run in &self.runs[..self.used] {
@@ -153,7 +155,7 @@ struct Tally<'a> {
     failed: u32,
     bytes: u64,
     /// Batches that ended while somebody slept: one a request at most.
-    waited: [u32; BATCH],
+    waited: [(u32, Ended); BATCH],
     sleepers: usize,
 }
 
@@ -181,20 +183,21 @@ impl Tally<'_> {
         if ended == 0 {
             return;
         }
-        let end = self.ledger.batches.count_down(self.batch, ended, failed, bytes);
-        if end.waited {
-            self.waited[self.sleepers] = self.batch;
+        let end = match self.ledger.batches.count_down(self.batch, ended, failed, bytes) {
+            CountedDown::Going => return,
+            CountedDown::NoticeDue => return self.ledger.outbox.tell_due(self.batch),
+            CountedDown::Ended(end) => end,
+        };
+        if end.waited || end.led {
+            self.waited[self.sleepers] = (self.batch, end);
             self.sleepers += 1;
         }
-        if end.detached {
+        if end.free {
             self.ledger.free_batch(self.batch);
-        }
-        if end.notice {
-            self.ledger.outbox.tell_due(self.batch);
         }
     }
 
     fn wake(&self) {
-        self.waited[..self.sleepers].iter().for_each(|batch| self.ledger.batches.wake(*batch));
+        self.waited[..self.sleepers].iter().for_each(|(batch, end)| self.ledger.batches.wake(*batch, *end));
     }
 }

@@ -3,12 +3,14 @@
 
 mod batches;
 mod bells;
+mod crowd;
 mod ending;
 mod free;
 mod line;
 mod outbox;
 mod requests;
 mod slot;
+mod word;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
@@ -20,7 +22,7 @@ pub use batches::Summary;
 pub use ending::Ending;
 pub use slot::{Birth, NIL, Phase, Slot};
 
-pub(crate) use batches::Batches;
+pub(crate) use batches::{Batches, UNTOLD_NS};
 pub(crate) use bells::Bells;
 pub(crate) use outbox::{Outbox, Parcel};
 pub(crate) use requests::RequestSlot;
@@ -31,6 +33,7 @@ use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
 use crate::window::{Grant, Window};
 use free::FreeList;
 use line::Line;
+pub(crate) use line::Place;
 
 /// Sizes of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -409,11 +412,11 @@ impl Ledger {
         }
         self.line.tell();
         let end = self.batches.finish(batch, code);
-        if end.detached {
+        if end.free {
             self.free_batch(batch);
         }
-        if end.waited {
-            self.batches.wake(batch);
+        if end.waited || end.led {
+            self.batches.wake(batch, end);
         }
     }
 

@@ -99,6 +99,7 @@ pub fn world(name: &str, with: With) -> (Arc<World>, Receiver<Event>) {
         inbox: Inbox::new(4, 8),
         watchers: Watchers::default(),
         control: Default::default(),
+        callers: Default::default(),
     };
     (Arc::new(world), hear)
 }

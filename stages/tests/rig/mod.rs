@@ -173,6 +173,7 @@ impl Rig {
             inbox: Inbox::new(4, 8),
             watchers: Watchers::default(),
             control: OnceLock::new(),
+            callers: OnceLock::new(),
         });
         let specs = catalog::specs(config, &world).unwrap();
         let faults = Arc::new(Verdicts(world.clone()));

@@ -98,7 +98,7 @@ fn start(text: &str) -> Engine {
 }
 
 /// Writes, reads back, compares; then a batch of which some must fail, and a cancelled one.
-fn exercise(client: &Engine, peer: &Peer, size: u64) {
+pub fn exercise(client: &Engine, peer: &Peer, size: u64) {
     let kv = peer.segment("kv").unwrap();
     let bytes = pattern(size, size as usize);
     let (from, to) = (region_of(client, &bytes), client.allocate(size).unwrap());

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod addresses;
+mod callers;
 mod layouts;
 mod lifetime;
 mod many_regions;

@@ -1,0 +1,120 @@
+//! What a waiter, an owner and the last slice of a batch race about: one word a batch.
+//! Deliberately no counts and no results: this only decides who does what, each exactly once.
+//!
+//! Every question is a `fetch_or`, so that of two who ask at once one is first, and both know who.
+
+use pipeline_graph::Nanos;
+
+use crate::sync::{ALL, Ordering, Word};
+
+/// It has ended.
+const DONE: u32 = 1;
+/// Somebody sleeps on the word, or in the crowd.
+const WAITED: u32 = 2;
+/// The handle was dropped.
+const DETACHED: u32 = 4;
+/// Its requests shall end.
+const CANCELLED: u32 = 8;
+/// It has a notice: when its requests have ended it is not done before the receiver has taken that.
+const NOTICE: u32 = 16;
+/// The thread that leads waits for it: rouse.
+const LED: u32 = 32;
+
+/// See the head of the file.
+pub(crate) struct BatchWord(Word);
+
+/// What is left to do about a batch by whoever has ended it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Somebody sleeps: wake.
+    pub(crate) waited: bool,
+    /// The thread that leads waits for it: rouse it.
+    pub(crate) led: bool,
+    /// Nobody needs it any more: free it.
+    pub(crate) free: bool,
+}
+
+impl BatchWord {
+    /// Of a batch that nobody has.
+    pub(crate) fn new() -> Self {
+        Self(Word::new(DONE))
+    }
+
+    /// A batch begins; `done`: and has ended already, unless it has a notice. Publishes what was written about it
+    /// before.
+    pub(crate) fn open(&self, done: bool, notice: bool) {
+        let word = match notice {
+            true => NOTICE,
+            false if done => DONE,
+            false => 0,
+        };
+        self.0.store(word, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn has_notice(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & NOTICE != 0
+    }
+
+    /// Whether it has ended: then everything that was written before is seen.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.0.load(Ordering::Acquire) & DONE != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+
+    /// Asks for its end; `false` if it was asked before or has ended.
+    pub(crate) fn cancel(&self) -> bool {
+        self.0.fetch_or(CANCELLED, Ordering::AcqRel) & (CANCELLED | DONE) == 0
+    }
+
+    /// It has ended. Once; the caller must do what the answer says, freeing last.
+    pub(crate) fn end(&self) -> Ended {
+        let before = self.0.fetch_or(DONE, Ordering::AcqRel);
+        let has = |bit| before & bit != 0;
+        Ended { waited: has(WAITED), led: has(LED), free: has(DETACHED) }
+    }
+
+    /// The owner goes. `true`: the caller must free it; otherwise whoever ends it frees it.
+    pub(crate) fn detach(&self) -> bool {
+        self.0.fetch_or(DETACHED, Ordering::AcqRel) & DONE != 0
+    }
+
+    /// The thread that leads is about to sleep for it. `true`: it has ended.
+    pub(crate) fn lead(&self) -> bool {
+        self.0.fetch_or(LED, Ordering::AcqRel) & DONE != 0
+    }
+
+    /// The thread that leads has woken.
+    pub(crate) fn unlead(&self) {
+        self.0.fetch_and(!LED, Ordering::Relaxed);
+    }
+
+    /// Somebody is about to sleep for it elsewhere. `true`: it has ended.
+    pub(crate) fn await_elsewhere(&self) -> bool {
+        self.0.fetch_or(WAITED, Ordering::AcqRel) & DONE != 0
+    }
+
+    /// Sleeps until it has ended, `by`, or for no reason. With `told` its end wakes; else nobody does. Answers whether
+    /// it has ended.
+    pub(crate) fn wait(&self, by: Nanos, told: bool) -> bool {
+        let word = match told {
+            true => self.0.fetch_or(WAITED, Ordering::AcqRel) | WAITED,
+            false => self.0.load(Ordering::Acquire),
+        };
+        if word & DONE == 0 {
+            self.0.wait(word, by, ALL);
+        }
+        self.is_done()
+    }
+
+    /// Wakes those who sleep on it. A batch that was freed and begun anew meanwhile only sees a wake-up that it
+    /// ignores.
+    pub(crate) fn wake(&self) {
+        self.0.wake(u32::MAX, ALL);
+    }
+}
