@@ -35,7 +35,7 @@ pub const KEYS: &[Key] = &[
         1,
         1 << 16,
         "1024",
-        "Notices that wait here for the program to read them, and of own batches those not yet taken.",
+        "Notices, of at most 4 KiB each, that wait here for the program to read them, and of own batches those not yet taken.",
     ),
     Key {
         name: "peer_share",

@@ -134,7 +134,7 @@ impl Batch {
     }
 
     /// What became of its notice; `None` if it has none. Done means that the peer has put it into its queue of notices.
-    /// A failed one says whether the receiver may have it all the same (`Reason::Notice(Unanswered)`).
+    /// A failed one says whether the receiver may have it all the same ([`crate::reason::NoticeFault::Unanswered`]).
     pub fn notice(&self) -> Option<Status> {
         let ledger = &self.world.ledger;
         let ended = ledger.batches.summary(self.index).is_some();

@@ -47,7 +47,7 @@ pub enum Reason {
     /// The target or the transport refused or failed it, as often as `attempts` allows.
     Transport(Transport),
     /// The notice of the batch failed; what its requests came to stands in their own results.
-    Notice(Notice),
+    Notice(NoticeFault),
     /// The stage that held it panicked.
     StagePanic,
     /// The engine was stopped while it was inside.
@@ -67,7 +67,7 @@ pub enum Transport {
 
 /// Why a notice failed, where that is nothing that a request could fail of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Notice {
+pub enum NoticeFault {
     /// Nobody on the peer asks for notices.
     Unheard,
     /// The peer's queue of notices stayed full until time ran out.
@@ -110,9 +110,9 @@ impl Reason {
             Self::Undetermined => "the link ended after bytes had left and before the answer came".into(),
             Self::Transport(Transport::Refused(r)) => format!("the target refused it ({r:?})"),
             Self::Transport(Transport::Failed) => "the transport completed it with an error".into(),
-            Self::Notice(Notice::Unheard) => "nobody on the peer listens to notices".into(),
-            Self::Notice(Notice::Full) => "the peer's queue of notices stayed full".into(),
-            Self::Notice(Notice::Unanswered) => "the notice was sent and not answered in time".into(),
+            Self::Notice(NoticeFault::Unheard) => "nobody on the peer listens to notices".into(),
+            Self::Notice(NoticeFault::Full) => "the peer's queue of notices stayed full".into(),
+            Self::Notice(NoticeFault::Unanswered) => "the notice was sent and not answered in time".into(),
             Self::StagePanic => "the stage panicked while it held it".into(),
             Self::Stopped => "the engine was stopped".into(),
             Self::Forked => "it goes on in the process that this one was forked from".into(),
@@ -138,9 +138,13 @@ impl Reason {
             Self::Undetermined => "write the whole range again, or treat the destination as lost",
             Self::Transport(Transport::Refused(_)) => "open the peer again: its regions have changed",
             Self::Transport(Transport::Failed) => "submit it again; raise `attempts` if this happens often",
-            Self::Notice(Notice::Unheard) => "call `Engine::notices` on the peer before it is written to",
-            Self::Notice(Notice::Full) => "read notices faster there, or raise `limits.notices` there",
-            Self::Notice(Notice::Unanswered) => "ask the receiver whether it has it before you send another",
+            Self::Notice(NoticeFault::Unheard) => {
+                "call `Engine::notices` on the peer before it is written to"
+            }
+            Self::Notice(NoticeFault::Full) => "read notices faster there, or raise `limits.notices` there",
+            Self::Notice(NoticeFault::Unanswered) => {
+                "ask the receiver whether it has it before you send another"
+            }
             Self::StagePanic => "report the panic message in the log as a bug, and submit again",
             Self::Stopped => "start the engine again",
             Self::Forked => "ask there, or start a new engine here",
@@ -178,9 +182,9 @@ const PLAIN: &[Reason] = &[
     Reason::StagePanic,
     Reason::Stopped,
     Reason::Forked,
-    Reason::Notice(Notice::Unheard),
-    Reason::Notice(Notice::Full),
-    Reason::Notice(Notice::Unanswered),
+    Reason::Notice(NoticeFault::Unheard),
+    Reason::Notice(NoticeFault::Full),
+    Reason::Notice(NoticeFault::Unanswered),
     Reason::PeerLeaving,
 ];
 const TOO_LARGE: u32 = 100;

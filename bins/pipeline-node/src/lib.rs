@@ -44,7 +44,7 @@ pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};
 pub use pipeline_stages::{
     Batch, Failure, Options, Reason, Remote, Request, Status, SubmitError, Summary, WaitError,
 };
-pub use pipeline_stages::{ListenError, reason};
+pub use pipeline_stages::{ListenError, reason::NoticeFault};
 pub use pipeline_transports::Access;
 pub use pipeline_transports::control::{FileAnswer, FileEntry, FileKind, FileRequest};
 pub use pipeline_transports::memory::{Memory, Region};

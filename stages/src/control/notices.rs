@@ -20,7 +20,7 @@ use super::session::Session;
 use super::shared::{Shared, lock};
 use crate::ledger::Parcel;
 use crate::notices::WINDOW;
-use crate::reason::{Code, NOTICE_STAGE, Notice, Reason, Transport};
+use crate::reason::{Code, NOTICE_STAGE, NoticeFault, Reason, Transport};
 
 /// A notice has so much time at least, also when its batch's deadline has passed or the batch was cancelled: enough
 /// for a receiver that is well to hear that requests have failed.
@@ -111,9 +111,9 @@ impl Progress {
 
     fn reason(&self, cancelled: bool) -> Reason {
         match self.0.load(Relaxed) {
-            Self::SENT => Reason::Notice(Notice::Unanswered),
+            Self::SENT => Reason::Notice(NoticeFault::Unanswered),
             _ if cancelled => Reason::Cancelled,
-            Self::BUSY => Reason::Notice(Notice::Full),
+            Self::BUSY => Reason::Notice(NoticeFault::Full),
             _ => Reason::Deadline,
         }
     }
@@ -177,7 +177,7 @@ async fn send(
             turn = dialled.numbers.turn().await;
         }
         let before = under;
-        let lost = |reason| if under.is_some() { Reason::Notice(Notice::Unanswered) } else { reason };
+        let lost = |reason| if under.is_some() { Reason::Notice(NoticeFault::Unanswered) } else { reason };
         let session = reach(dialled, failed > 0).await.map_err(lost)?;
         if session.hello.incarnation != parcel.incarnation {
             return Err(lost(Reason::StalePeer));
@@ -216,7 +216,7 @@ async fn send(
             }
             Err(Error::Remote { text, .. }) => {
                 tracing::warn!(peer = &*dialled.peer.label, "a notice was refused: {text}");
-                return Err(Reason::Notice(Notice::Unheard));
+                return Err(Reason::Notice(NoticeFault::Unheard));
             }
             // The next session tells, or takes it.
             Err(Error::Gone { .. }) => {}

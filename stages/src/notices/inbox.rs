@@ -171,8 +171,13 @@ mod tests {
         assert_eq!(inbox.take(&first, message(3)), taken);
         let rest: Vec<u8> = std::iter::from_fn(|| notices.try_next()).map(|n| n.body[0]).collect();
         assert_eq!(rest, [2, 3]);
-        let other = NoticeMessage { channel: 2, ..message(4) };
-        assert_eq!(code(&inbox.take(&first, other)), Some(ErrorCode::MALFORMED));
+        let other = NoticeMessage { channel: 2, ..message(3) };
+        assert_eq!(code(&inbox.take(&first, other.clone())), Some(ErrorCode::MALFORMED));
+        // The same number of another start, or on another channel, is another notice.
+        for (desk, message) in [(Desk::new(&hello(8)), message(3)), (Desk::new(&hello(7)), other)] {
+            assert_ne!(inbox.take(&desk, message), taken);
+            assert_eq!(&*notices.try_next().unwrap().body, [3]);
+        }
     }
 
     /// Senders are forgotten only when there are too many, the oldest first, and never while they have a session; one

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeline_node::faults::{Effect, Plan, Rule, Site, When};
-use pipeline_node::reason::Notice as Fault;
-use pipeline_node::{Batch, Engine, ListenError, Options, Reason, Request, Segment, Status, SubmitError};
+use pipeline_node::{
+    Batch, Engine, ListenError, NoticeFault, Options, Reason, Request, Segment, Status, SubmitError,
+};
 
 use crate::faulty;
 use crate::rig::{PATIENCE, bytes_of, done, engine, nothing_left, open, pattern, region_of, target, until};
@@ -110,11 +111,11 @@ fn nobody_listens() {
         assert_eq!(summary.is_done(), fault(&batch).is_none());
         fault(&batch)
     };
-    assert_eq!(send(), Some(Reason::Notice(Fault::Unheard)));
+    assert_eq!(send(), Some(Reason::Notice(NoticeFault::Unheard)));
     let notices = server.notices();
     assert_eq!(send(), None);
     drop(notices);
-    assert_eq!(send(), Some(Reason::Notice(Fault::Unheard)));
+    assert_eq!(send(), Some(Reason::Notice(NoticeFault::Unheard)));
     assert_eq!(&*server.notices().try_next().expect("taken before, and kept").body, b"x");
     nothing_left(&client, [region]);
 }
@@ -137,7 +138,7 @@ fn full_queues_answer_busy() {
     let late = send(b"late", Duration::from_millis(400)).unwrap();
     let summary = late.wait(PATIENCE).unwrap();
     assert!(begin.elapsed() >= Duration::from_millis(400) && begin.elapsed() < Duration::from_secs(5));
-    assert_eq!((summary.failed, fault(&late)), (0, Some(Reason::Notice(Fault::Full))));
+    assert_eq!((summary.failed, fault(&late)), (0, Some(Reason::Notice(NoticeFault::Full))));
     let waiting: Vec<_> = [b"3", b"4", b"5"].map(|body| send(body, PATIENCE).unwrap()).into();
     let more = send(b"6", PATIENCE).unwrap_err();
     assert!(matches!(more, SubmitError::Busy { what: "limits.notices", .. }), "{more}");
@@ -181,6 +182,22 @@ fn pending_notices_come_to_an_end() {
     assert!(!report.empty && report.to_string().contains("`notice` holds 1"), "{report}");
     client.stop();
     assert_eq!((stuck.wait(PATIENCE).unwrap().failed, fault(&stuck)), (0, Some(Reason::Stopped)));
+}
+
+/// A peer that was opened under two names is told under both, though each counts its notices from the first.
+#[test]
+fn two_names_of_one_peer() {
+    let (client, server) = (engine(&[]), target("1MiB"));
+    let notices = server.notices();
+    let region = client.allocate(4096).unwrap();
+    let port = server.local_address().port();
+    for (name, body) in [("127.0.0.1", b"a"), ("localhost", b"b"), ("127.0.0.1", b"c")] {
+        let kv = client.open(&format!("{name}:{port}")).unwrap().segment("kv").unwrap();
+        let batch = client.submit(&small(&region, &kv), with(body, PATIENCE)).unwrap();
+        assert!(batch.wait(PATIENCE).unwrap().is_done());
+        assert_eq!((&*notices.next(PATIENCE).unwrap().body, notices.try_next()), (&body[..], None));
+    }
+    nothing_left(&client, [region]);
 }
 
 /// What makes no sense as a notice is refused whole: too long a one, and one for two peers.

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use pipeline_node::reason::Notice as Fault;
 use pipeline_node::{
-    Batch, Engine, Options, PeerEvent, PeerEvents, Reason, Region, Request, Segment, Status,
+    Batch, Engine, NoticeFault, Options, PeerEvent, PeerEvents, Reason, Region, Request, Segment, Status,
 };
 use rustix::process::Signal;
 
@@ -80,7 +79,7 @@ fn without_an_answer_nobody_knows() {
     let batch = submit(&client, &region, &kv, "open", Duration::from_millis(400));
     let summary = batch.wait(PATIENCE).unwrap();
     assert_eq!((summary.failed, summary.is_done()), (0, false));
-    assert_eq!(fault(&batch), Some(Reason::Notice(Fault::Unanswered)));
+    assert_eq!(fault(&batch), Some(Reason::Notice(NoticeFault::Unanswered)));
     proxy.mute(false);
     let heard: Vec<_> = std::iter::from_fn(|| notices.try_next()).map(|n| n.body).collect();
     assert_eq!(heard, [b"before"[..].into(), b"open"[..].into()]);
