@@ -62,3 +62,45 @@ fn a_panicking_half() {
         }
     }
 }
+
+/// Where dead links must be fenced a panic leaves the link of its worker unfenced, before anything of it has ended: from
+/// then on no WRITE goes to that peer, whatever other links it has, until its time is up; READs go.
+#[test]
+fn a_panic_leaves_its_link_unfenced() {
+    for half in ["post", "reap"] {
+        let config = file("type = \"loopback\"", QUEUES, LIMITS, "1KiB");
+        let mut there = target(&config, &[1 << 20], Access::ReadWrite);
+        let null = Arc::new(Null::unfenced());
+        let wire = if half == "post" { &null.trip.post } else { &null.trip.reap };
+        there.view.offers = vec![null.offer()];
+        let rig = Rig::start_over(&config, |_, _, _| null.clone());
+        let peer = rig.meet("b", &there);
+        rig.link(peer, &there);
+        let local = rig.memory(1 << 20, 1);
+        let write = Request::write(local, 0, rig.remote(peer, &there, 0), 10_000);
+        let short = Options { deadline: Some(Duration::from_millis(400)), ..Options::default() };
+        wire.store(500, Relaxed);
+        let batch = rig.client.submit(&[write; 200], short.clone()).unwrap();
+        let undetermined = |status: &Status| match status {
+            Status::Failed(failure) => failure.reason == Reason::Undetermined,
+            _ => false,
+        };
+        while !batch.results().any(|status| undetermined(&status)) && batch.poll().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            there.view.unfenced.links(),
+            1,
+            "{half}: the link of one worker, before a slice of it had ended"
+        );
+        batch.wait(LONG).unwrap();
+        let held = rig.client.submit(&[write], short).unwrap();
+        let read = Request::read(local, 0, rig.remote(peer, &there, 0), 10_000);
+        assert!(rig.client.submit(&[read], Options::default()).unwrap().wait(LONG).unwrap().is_done());
+        held.wait(LONG).unwrap();
+        let Some(Status::Failed(failure)) = held.results().next() else { panic!("{half}: it was sent") };
+        assert_eq!((failure.reason, &*failure.stage), (Reason::Deadline, "select"), "{half}");
+        drop((batch, held));
+        rig.all_back();
+    }
+}

@@ -27,6 +27,10 @@ struct Unanswered {
 }
 
 impl Fencing {
+    pub(super) fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
     /// Takes a slice in: one that is in no list.
     pub(super) fn wait(&mut self, ledger: &Ledger, position: u32, id: LinkId, life: &Arc<LinkLife>) {
         let known = self.links.iter().position(|link| link.id == id);
@@ -102,6 +106,9 @@ impl CqReap {
 
     /// Lets slices go whose fence has come to something. Whether any went.
     pub(super) fn settle(&mut self, out: &mut Outlet<Key>, now: Nanos) -> bool {
+        if self.fencing.is_empty() && self.again.is_empty() {
+            return false;
+        }
         let world = self.world.clone();
         let ledger = &*world.ledger;
         while let Some((mut slices, confirmed)) = self.fencing.settled() {

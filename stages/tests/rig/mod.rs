@@ -229,7 +229,7 @@ impl Rig {
         let offer = &target.view.offers[usize::from(transport)];
         let by = clock::now() + 1_000_000_000;
         let link = now(entry.transport.dial(&path, offer, &mut NoControl, by)).unwrap();
-        let life = Arc::new(LinkLife::default());
+        let life = Arc::new(LinkLife::to(&target.view));
         for (half, end) in [(Half::Post, link.post), (Half::Reap, link.reap)] {
             let mail = Mail::Adopt { end: end.unwrap(), life: life.clone() };
             assert!(self.world.mail.post((half, transport, 0, pair), mail).is_ok());

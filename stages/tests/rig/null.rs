@@ -54,6 +54,14 @@ impl Default for Null {
     }
 }
 
+impl Null {
+    /// One whose dead links must be fenced.
+    pub fn unfenced() -> Self {
+        let null = Self::default();
+        Self { caps: Caps { fenced: false, ..null.caps }, ..null }
+    }
+}
+
 struct NullPost(Ring, Waker, Trip);
 
 struct NullReap(Ring, Waker, Trip, Vec<LinkId>);
