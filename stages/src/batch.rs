@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pipeline_transports::clock;
 
+use crate::callbacks::OnDoneError;
 use crate::leading;
 use crate::ledger::{NIL, Summary};
 use crate::reason::{Failure, NOTICE_STAGE, Reason, SUBMIT_STAGE};
@@ -92,6 +93,20 @@ impl Batch {
             Some(callers) => leading::wait(callers, &ledger.batches, self.index, by, told),
         };
         summary.ok_or(WaitError::Timeout)
+    }
+
+    /// Leaves a function that is run once when the batch is done, at once if it is: by a worker of the stage
+    /// `callbacks`, in the pool that the file gives it. The handle may be dropped; the function stays.
+    ///
+    /// It may submit, and leave functions with what it has submitted; waiting there answers
+    /// [`WaitError::WouldDeadlock`]. It may take its time, at the cost of those behind it. If it panics that is logged
+    /// and counted ([`crate::ledger::Usage::callback_panics`]) and costs nobody else. Functions that were not begun when
+    /// the engine is stopped are dropped; a drain waits for them.
+    ///
+    /// # Errors
+    /// [`OnDoneError`]; the function was dropped.
+    pub fn on_done(&self, callback: impl FnOnce(Summary) + Send + 'static) -> Result<(), OnDoneError> {
+        self.world.ledger.on_done(self.index, Box::new(callback))
     }
 
     /// Asks its slices to end; the batch is done when the last of them has, within a fraction of a second. A WRITE

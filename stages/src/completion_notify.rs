@@ -21,25 +21,29 @@ pub const KIND: StageKind = StageKind {
         kind: Kind::Words(&["status", "event", "eventfd", "waker", "callback"]),
         default: Some("[\"status\", \"event\"]"),
         required: false,
-        doc: "What it tells; status: the batch's state can be polled (always so); event: its end also wakes who waits; eventfd, waker, callback: it also tells these.",
+        doc: "What it tells; status: the batch's state can be polled (always so); event: its end also wakes who waits; callback: functions left by `on_done` are run, by the stage `callbacks`; eventfd, waker: it also tells these.",
         change: Change::Live,
-        later: Some(Later::refused("all ways of delivery").words(&["eventfd", "waker", "callback"])),
+        later: Some(Later::refused("all ways of delivery").words(&["eventfd", "waker"])),
         ..pipeline_configs::Key::PLAIN
     }],
     shape,
     later: None,
 };
 
-fn shape(_: &Values, _: &Facts) -> Shape {
-    Shape {
-        ports: Vec::new(),
-        contract: Contract { sink: true, anywhere: true, gives: vec!["slices"], ..Contract::default() },
-    }
+fn shape(values: &Values, _: &Facts) -> Shape {
+    let active = |way: &String| ["eventfd", "waker", "callback"].contains(&way.as_str());
+    let resident = values.texts("via").iter().any(active).then_some(
+        "its `via` tells more than who waits or polls, which would then depend on somebody who steps",
+    );
+    let gives = vec!["slices"];
+    let contract = Contract { sink: true, anywhere: true, gives, resident, ..Contract::default() };
+    Shape { ports: Vec::new(), contract }
 }
 
 pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
     let via = making.values().texts("via");
-    making.world.ledger.tell(via.is_empty() || via.iter().any(|v| v == "event"));
+    let has = |way: &str| via.iter().any(|v| v == way);
+    making.world.ledger.tell(via.is_empty() || has("event"), has("callback"));
     Ok(Box::new(Notify { world: making.world.clone() }))
 }
 

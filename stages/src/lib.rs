@@ -6,6 +6,7 @@
 mod admit;
 mod arming;
 pub mod batch;
+mod callbacks;
 pub mod catalog;
 pub mod client;
 mod completion_notify;
@@ -46,6 +47,7 @@ pub mod world;
 mod wr_post;
 
 pub use batch::{Batch, Status, WaitError};
+pub use callbacks::OnDoneError;
 pub use client::{Client, Inlet, SubmitError};
 pub use feed::ListenError;
 pub use key::Key;

@@ -357,6 +357,7 @@ impl Inner {
         self.graph.write().unwrap_or_else(PoisonError::into_inner).stop();
         // What stages and transports still held; those on edges the graph has ended itself.
         self.world.ledger.end_all(Reason::Stopped);
+        self.world.ledger.forget_callbacks();
     }
 }
 

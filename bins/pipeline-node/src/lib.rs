@@ -42,7 +42,7 @@ pub use pipeline_stages::ledger::Usage;
 pub use pipeline_stages::notices::{Notice, Notices};
 pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};
 pub use pipeline_stages::{
-    Batch, Failure, Options, Reason, Remote, Request, Status, SubmitError, Summary, WaitError,
+    Batch, Failure, OnDoneError, Options, Reason, Remote, Request, Status, SubmitError, Summary, WaitError,
 };
 pub use pipeline_stages::{ListenError, reason::NoticeFault};
 pub use pipeline_transports::Access;

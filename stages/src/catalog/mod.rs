@@ -19,7 +19,8 @@ use crate::key::Key;
 use crate::spec::{Build, Making, StageSpec};
 use crate::world::World;
 use crate::{
-    admit, completion_notify, cq_reap, nic_select, protocol_route, request_split, retry, serve, wr_post,
+    admit, callbacks, completion_notify, cq_reap, nic_select, protocol_route, request_split, retry, serve,
+    wr_post,
 };
 
 const STAGES: &[(StageKind, Build)] = &[
@@ -33,6 +34,7 @@ const STAGES: &[(StageKind, Build)] = &[
     (completion_notify::KIND, completion_notify::build),
     (serve::KIND, serve::build),
     (file_serve::KIND, file_serve::build),
+    (callbacks::KIND, callbacks::build),
     (later_stages::CHECKSUM, later_stages::refuse),
 ];
 

@@ -7,7 +7,7 @@ use pipeline_configs::{Config, Objection};
 use pipeline_graph::{Mode, Subject};
 
 /// All of them.
-pub(super) const ALL: &[fn(&Config) -> Vec<Objection>] = &[one_split, pairs];
+pub(super) const ALL: &[fn(&Config) -> Vec<Objection>] = &[one_split, pairs, callbacks];
 
 fn of_kind<'a>(config: &'a Config, kind: &'a str) -> impl Iterator<Item = usize> + 'a {
     config.stages.iter().enumerate().filter(move |(_, s)| s.kind == kind).map(|(i, _)| i)
@@ -74,6 +74,29 @@ fn pairs(config: &Config) -> Vec<Objection> {
         .collect()
 }
 
+/// Functions left with batches need somebody who brings them, and somebody who runs them.
+fn callbacks(config: &Config) -> Vec<Objection> {
+    let brings = |s: &usize| config.stages[*s].values.texts("via").iter().any(|via| via == "callback");
+    let bringer = of_kind(config, "completion_notify").find(brings);
+    let (at, text, help) = match (bringer, of_kind(config, "callbacks").next()) {
+        (Some(bringer), None) => (
+            bringer,
+            format!("`{}` tells callbacks, and no stage runs them", config.stages[bringer].name),
+            "add a stage of type callbacks in a pool of its own, or take \"callback\" out of `via`",
+        ),
+        (None, Some(runner)) => (
+            runner,
+            format!(
+                "`{}` runs callbacks, and no stage of type completion_notify brings any",
+                config.stages[runner].name
+            ),
+            "add \"callback\" to `via` of completion_notify, or take this stage out",
+        ),
+        _ => return Vec::new(),
+    };
+    vec![Objection { subject: Subject::Stage(at), text, help: help.into() }]
+}
+
 #[cfg(test)]
 mod tests {
     use pipeline_configs::{Options, load_str};
@@ -107,6 +130,12 @@ name = "n"
             "{FILE}[edges]\n\"admit -> split -> route -> select\" = false\n\"admit -> route -> select\" = \"inline\"\n\"submit -> split\" = \"inline\"\n"
         );
         assert!(verdict(&around).contains("without a `request_split`"), "{}", verdict(&around));
+        let unrun = format!("{FILE}[stages]\nnotify = {{ via = [\"event\", \"callback\"] }}\n");
+        assert!(verdict(&unrun).contains("no stage runs them"), "{}", verdict(&unrun));
+        let unbrought = format!(
+            "{FILE}[pools]\ncalls = {{ threads = 1 }}\n[stages]\ncalls = {{ type = \"callbacks\", pool = \"calls\" }}\n"
+        );
+        assert!(verdict(&unbrought).contains("brings any"), "{}", verdict(&unbrought));
         let odd = format!(
             "{FILE}[pools]\nmore = {{ per = \"nic\", threads = 2 }}\n[stages]\nreap = {{ type = \"cq_reap\", pool = \"more\" }}\n"
         );

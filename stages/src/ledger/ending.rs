@@ -192,9 +192,7 @@ impl Tally<'_> {
             self.waited[self.sleepers] = (self.batch, end);
             self.sleepers += 1;
         }
-        if end.free {
-            self.ledger.free_batch(self.batch);
-        }
+        self.ledger.settle_end(self.batch, end);
     }
 
     fn wake(&self) {

@@ -11,6 +11,8 @@ mod outbox;
 mod requests;
 mod slot;
 mod word;
+#[cfg(all(test, pipeline_loom))]
+mod word_loom;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
@@ -26,7 +28,9 @@ pub(crate) use batches::{Batches, UNTOLD_NS};
 pub(crate) use bells::Bells;
 pub(crate) use outbox::{Outbox, Parcel};
 pub(crate) use requests::RequestSlot;
+pub(crate) use word::{BatchWord, Ended};
 
+use crate::callbacks::{Callback, Desk, OnDoneError};
 use crate::key::Key;
 use crate::peer::PeerId;
 use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
@@ -70,11 +74,13 @@ impl Sizes {
     }
 
     /// Bytes of all tables together: what `validate` prints, and all that is ever allocated for them.
-    pub fn table_bytes(&self) -> u64 {
+    /// `callbacks`: with the desk of the stage of that name.
+    pub fn table_bytes(&self, callbacks: bool) -> u64 {
         let of = |n: u32, one: usize| u64::from(n) * one as u64;
         of(self.slices, size_of::<Slot>())
             + of(self.requests, size_of::<Slot>() + size_of::<RequestSlot>())
             + of(self.batches, batches::SLOT_BYTES)
+            + if callbacks { of(self.batches, Desk::BYTES) } else { 0 }
     }
 }
 
@@ -101,6 +107,10 @@ pub struct Ledger {
     cancels: AtomicU64,
     /// Whether the end of a batch wakes those who wait for it.
     told: AtomicBool,
+    /// Whether `via` has "callback".
+    calls: AtomicBool,
+    /// Where functions lie, if a stage runs them.
+    callbacks: OnceLock<Arc<Desk>>,
     /// The engine is being stopped: stages that go have not panicked.
     closing: AtomicBool,
     /// Where `submit_wait` waits.
@@ -120,6 +130,8 @@ pub struct Usage {
     pub bytes: u64,
     /// Keys and completions that came too late or twice, so far: counted and dropped.
     pub stale: u64,
+    /// Callbacks of the application that panicked, so far: caught, logged and counted.
+    pub callback_panics: u64,
 }
 
 impl Ledger {
@@ -147,6 +159,8 @@ impl Ledger {
             stale: AtomicU64::new(0),
             cancels: AtomicU64::new(0),
             told: AtomicBool::new(true),
+            calls: AtomicBool::new(false),
+            callbacks: OnceLock::new(),
             closing: AtomicBool::new(false),
             line: Line::default(),
         }
@@ -176,6 +190,7 @@ impl Ledger {
             batches: self.batches.limit() - self.batches.free_len(),
             bytes: self.window.bytes(),
             stale: self.stale.load(Relaxed),
+            callback_panics: self.callbacks.get().map_or(0, |desk| desk.panics()),
         }
     }
 
@@ -403,6 +418,37 @@ impl Ledger {
         self.line.tell();
     }
 
+    /// What is left to do about a batch that has ended, but for waking those who wait for it.
+    pub(crate) fn settle_end(&self, batch: u32, end: Ended) {
+        if end.callback
+            && let Some(desk) = self.callbacks.get()
+        {
+            desk.put(batch);
+        }
+        if end.free {
+            self.free_batch(batch);
+        }
+    }
+
+    /// The desk of the stage `callbacks`, made by the first of its workers that asks.
+    pub(crate) fn run_callbacks(&self) -> Arc<Desk> {
+        self.callbacks.get_or_init(|| Arc::new(Desk::new(self.batches.limit()))).clone()
+    }
+
+    /// Leaves a function with a batch whose handle the caller has.
+    pub(crate) fn on_done(&self, batch: u32, callback: Callback) -> Result<(), OnDoneError> {
+        let desk =
+            self.callbacks.get().filter(|_| self.calls.load(Relaxed)).ok_or(OnDoneError::NotDeclared)?;
+        desk.leave(batch, self.batches.word(batch), callback)
+    }
+
+    /// Drops the functions that were not run: after the engine was stopped.
+    pub fn forget_callbacks(&self) {
+        if let Some(desk) = self.callbacks.get() {
+            desk.clear();
+        }
+    }
+
     /// The notice of a batch whose requests have ended has ended as well: the batch is done. Whoever comes second is
     /// not heard.
     pub(crate) fn end_notice(&self, batch: u32, code: Code) {
@@ -412,9 +458,7 @@ impl Ledger {
         }
         self.line.tell();
         let end = self.batches.finish(batch, code);
-        if end.free {
-            self.free_batch(batch);
-        }
+        self.settle_end(batch, end);
         if end.waited || end.led {
             self.batches.wake(batch, end);
         }
@@ -440,9 +484,10 @@ impl Ledger {
         self.cancels.load(Acquire)
     }
 
-    /// Whether the end of a batch wakes waiters (`via` of `completion_notify`).
-    pub(crate) fn tell(&self, told: bool) {
+    /// Whether the end of a batch wakes waiters, and runs callbacks (`via` of `completion_notify`).
+    pub(crate) fn tell(&self, told: bool, calls: bool) {
         self.told.store(told, Relaxed);
+        self.calls.store(calls, Relaxed);
     }
 
     pub(crate) fn is_told(&self) -> bool {

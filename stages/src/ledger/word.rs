@@ -1,4 +1,4 @@
-//! What a waiter, an owner and the last slice of a batch race about: one word a batch.
+//! What a waiter, an owner, a callback and the last slice of a batch race about: one word a batch.
 //! Deliberately no counts and no results: this only decides who does what, each exactly once.
 //!
 //! Every question is a `fetch_or`, so that of two who ask at once one is first, and both know who.
@@ -19,6 +19,10 @@ const CANCELLED: u32 = 8;
 const NOTICE: u32 = 16;
 /// The thread that leads waits for it: rouse.
 const LED: u32 = 32;
+/// A callback is registered. It keeps the batch until it was taken.
+const CALLBACK: u32 = 64;
+/// The callback was taken.
+const CALLED: u32 = 128;
 
 /// See the head of the file.
 pub(crate) struct BatchWord(Word);
@@ -30,6 +34,8 @@ pub(crate) struct Ended {
     pub(crate) waited: bool,
     /// The thread that leads waits for it: rouse it.
     pub(crate) led: bool,
+    /// Its callback is to be run.
+    pub(crate) callback: bool,
     /// Nobody needs it any more: free it.
     pub(crate) free: bool,
 }
@@ -76,12 +82,30 @@ impl BatchWord {
     pub(crate) fn end(&self) -> Ended {
         let before = self.0.fetch_or(DONE, Ordering::AcqRel);
         let has = |bit| before & bit != 0;
-        Ended { waited: has(WAITED), led: has(LED), free: has(DETACHED) }
+        let callback = has(CALLBACK);
+        Ended { waited: has(WAITED), led: has(LED), callback, free: has(DETACHED) && !callback }
     }
 
-    /// The owner goes. `true`: the caller must free it; otherwise whoever ends it frees it.
+    /// The owner goes. `true`: the caller must free it; otherwise whoever ends it, or takes its callback, frees it.
     pub(crate) fn detach(&self) -> bool {
-        self.0.fetch_or(DETACHED, Ordering::AcqRel) & DONE != 0
+        let before = self.0.fetch_or(DETACHED, Ordering::AcqRel);
+        before & DONE != 0 && (before & CALLBACK == 0 || before & CALLED != 0)
+    }
+
+    /// Whether a callback was registered.
+    pub(crate) fn has_callback(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & CALLBACK != 0
+    }
+
+    /// A callback was put where it is found. `true`: the batch has ended already, and the caller brings the callback on
+    /// its way; otherwise whoever ends it does. Once a batch.
+    pub(crate) fn register_callback(&self) -> bool {
+        self.0.fetch_or(CALLBACK, Ordering::AcqRel) & DONE != 0
+    }
+
+    /// The callback was taken. `true`: the caller must free the batch.
+    pub(crate) fn callback_taken(&self) -> bool {
+        self.0.fetch_or(CALLED, Ordering::AcqRel) & DETACHED != 0
     }
 
     /// The thread that leads is about to sleep for it. `true`: it has ended.

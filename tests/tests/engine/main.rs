@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod addresses;
+mod callbacks;
 mod callers;
 mod layouts;
 mod lifetime;
@@ -9,5 +10,6 @@ mod many_regions;
 mod regions;
 #[allow(dead_code, reason = "another test program uses the rest of it")]
 mod rig;
+mod rounds;
 mod seams;
 mod whole;

@@ -61,7 +61,8 @@ pub fn run(args: &Args) -> Outcome {
 /// What runs and is allocated besides the graph: with the plan above it, all of a node.
 fn besides(config: &Config) -> String {
     let limits = &config.limits;
-    let tables = readable_bytes(Sizes::of(limits).table_bytes());
+    let tables =
+        readable_bytes(Sizes::of(limits).table_bytes(config.stages.iter().any(|s| s.kind == "callbacks")));
     let segments = config.segments.iter().map(|s| s.kind.host_bytes());
     format!(
         "besides the graph\n  control   1 thread: listens, dials, shakes hands, answers for segments\n  \
