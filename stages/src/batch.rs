@@ -13,7 +13,8 @@ use crate::ledger::{NIL, Summary};
 use crate::reason::{Failure, NOTICE_STAGE, Reason, SUBMIT_STAGE};
 use crate::world::World;
 
-/// Handle of an accepted batch. Shareable between threads.
+/// Handle of an accepted batch. Shareable between threads. The handle is its only name: callers cannot give batches
+/// ids, so no two can share one.
 ///
 /// In a process forked from the engine's, a batch that was not done has failed there and then
 /// ([`Reason::Forked`]): it goes on in the parent, whose batch this copy does not touch.

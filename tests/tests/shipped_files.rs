@@ -37,7 +37,7 @@ fn shipped_files_are_right() {
         assert_eq!((later, !later), (expected > 0, loaded.runnable().is_ok()), "{}", loaded.warnings);
         let plan = Plan::new(&loaded.config.blueprint);
         let workers: usize = loaded.config.blueprint.pools.iter().map(|p| p.workers()).sum();
-        assert_eq!(plan.threads.len(), workers, "{}", path.display());
+        assert_eq!(plan.threads.len() + plan.callers.len(), workers, "{}", path.display());
     }
 }
 
