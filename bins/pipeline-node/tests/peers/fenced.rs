@@ -7,7 +7,8 @@ use pipeline_node::{Batch, Engine, Options, Reason, Region, Request, Segment, Wa
 use rustix::process::Signal;
 
 use crate::node::Node;
-use crate::rig::{PATIENCE, bytes_of, done, engine, nothing_left, pattern, reasons, region_of};
+use crate::process::sockets;
+use crate::rig::{PATIENCE, bytes_of, done, engine, nothing_left, pattern, reasons, region_of, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -74,6 +75,41 @@ fn newer_bytes_win() {
         drop((cut_off, read, newer));
         nothing_left(&client, [old, new_from, small, into]);
     }
+}
+
+/// With a second lane that is well, newer bytes could be there first and older ones come over them: the older WRITE sits
+/// in the socket of the lane that its target serves last. They wait for the fence all the same, time after time.
+#[test]
+fn no_lane_overtakes_the_fence() {
+    let node = Node::target("16MiB", &[]);
+    let before = sockets(node.child.id());
+    let client = engine(&["transports.tcp.lanes=2", "limits.reconnect='20ms'"]);
+    let peer = client.open(&node.address).unwrap();
+    let kv = peer.segment("kv").unwrap();
+    let small = client.allocate(4096).unwrap();
+    for round in 0..8 {
+        until("session and both lanes", || sockets(node.child.id()) == before + 3);
+        let [old, new] = [1, 2].map(|seed| pattern(2 * round + seed, 256 << 10));
+        let (old, from) = (region_of(&client, &old), region_of(&client, &new));
+        done(&client, &[Request::write(&small, 0, kv.at(MIB), 4096)]);
+        node.freeze();
+        // Of the two lanes the first is taken.
+        let first = write(&client, &small, &kv, MIB, within(PATIENCE));
+        assert_eq!(first.wait(Duration::from_millis(20)), Err(WaitError::Timeout));
+        let cut_off = write(&client, &old, &kv, 0, within(Duration::from_millis(200)));
+        cut_off.wait(PATIENCE).expect("an end");
+        assert_eq!(reasons(&cut_off), [Some(Reason::Undetermined)]);
+        let newer = write(&client, &from, &kv, 0, within(PATIENCE));
+        assert_eq!(newer.wait(Duration::from_millis(20)), Err(WaitError::Timeout));
+        node.signal(Signal::CONT);
+        assert!(newer.wait(PATIENCE).expect("an end").is_done(), "{:?}", reasons(&newer));
+        assert!(first.wait(PATIENCE).expect("an end").is_done(), "{:?}", reasons(&first));
+        peer.fence(PATIENCE).expect("it goes on");
+        assert!(holds(&node, 0, 256 << 10) == new, "round {round}: older bytes came over newer ones");
+        drop((first, cut_off, newer));
+        nothing_left(&client, [old, from]);
+    }
+    nothing_left(&client, [small]);
 }
 
 /// Neighbours of a WRITE whose lane was aborted for its sake keep their only attempt: when the target goes on they are

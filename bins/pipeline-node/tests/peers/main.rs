@@ -8,6 +8,9 @@ mod killed;
 #[allow(dead_code, reason = "each test program uses some of it")]
 #[path = "../cli/node.rs"]
 mod node;
+#[allow(dead_code, reason = "each test program uses some of it")]
+#[path = "../cli/process.rs"]
+mod process;
 mod restarted;
 #[allow(dead_code, reason = "each test program uses some of it")]
 #[path = "../../../../tests/tests/engine/rig.rs"]
