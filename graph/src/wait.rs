@@ -26,6 +26,10 @@ const CROWDED_NS: Nanos = 300_000;
 const PARK_FIRST_NS: Nanos = 10_000_000;
 const PARK_FIRST_MAX_NS: Nanos = 1_000_000_000;
 
+/// How long a worker goes on without a pause before it looks whether somebody else wants its CPU. Whoever was woken
+/// on a CPU with a busy thread would otherwise wait for the scheduler's tick: milliseconds.
+const BUSY_NS: Nanos = 100_000;
+
 /// One worker's waiting.
 pub(crate) struct Waiting {
     wait: Wait,
@@ -37,6 +41,8 @@ pub(crate) struct Waiting {
     gap_ns: Nanos,
     /// Gaps have been too long for spinning to pay: park at once.
     sleepy: bool,
+    /// Since when there has been work without a pause.
+    busy_since: Option<Nanos>,
     /// When the last pause was a yield.
     yielded_at: Option<Nanos>,
     /// The machine is crowded: park at once until then.
@@ -54,24 +60,39 @@ impl Waiting {
             turns: 0,
             gap_ns: 0,
             sleepy: false,
+            busy_since: None,
             yielded_at: None,
             crowded_until: 0,
             crowded_ns: PARK_FIRST_NS,
         }
     }
 
-    /// Work was found at `now`.
+    /// Work was found at `now`. Whether to yield before the next look all the same: an adaptive worker does now and
+    /// then, as long as yields cost little.
     #[inline]
-    pub(crate) fn found(&mut self, now: Nanos) {
+    pub(crate) fn found(&mut self, now: Nanos) -> bool {
         self.judge_yield(now);
         if let Some(since) = self.idle_since.take() {
             self.learn(now.saturating_sub(since));
         }
+        let since = *self.busy_since.get_or_insert(now);
+        let give = now.saturating_sub(since) > BUSY_NS;
+        if give {
+            self.busy_since = None;
+        }
+        give && self.wait.adaptive && !self.pinned && now >= self.crowded_until
+    }
+
+    /// It has yielded, because [`Self::found`] said so.
+    pub(crate) fn gave(&mut self, from: Nanos, to: Nanos) {
+        self.yielded_at = Some(from);
+        self.judge_yield(to);
     }
 
     /// Nothing was found at `now`: what comes next?
     pub(crate) fn next(&mut self, now: Nanos) -> Pause {
         self.judge_yield(now);
+        self.busy_since = None;
         let pause = self.choose(now);
         if pause == Pause::Yield {
             self.yielded_at = Some(now);
@@ -192,6 +213,29 @@ mod tests {
             waiting.found(now + 160_000);
             assert_eq!(waiting.crowded_ns, PARK_FIRST_NS);
         }
+    }
+
+    /// An adaptive worker that never runs dry yields every so often, unless it is pinned, its thresholds are fixed, or
+    /// a yield has lately taken long.
+    #[test]
+    fn a_busy_worker_yields() {
+        let yields = |wait: Wait, pinned: bool, cost: Nanos| {
+            let mut waiting = Waiting::new(wait, pinned);
+            let (mut now, mut yields) = (0, 0);
+            while now < 5_000_000 {
+                now += 10_000;
+                if waiting.found(now) {
+                    yields += 1;
+                    waiting.gave(now, now + cost);
+                    now += cost;
+                }
+            }
+            yields
+        };
+        assert!((30..=50).contains(&yields(WAIT, false, 500)));
+        assert_eq!(yields(WAIT, true, 500), 0);
+        assert_eq!(yields(Wait { adaptive: false, ..WAIT }, false, 500), 0);
+        assert_eq!(yields(WAIT, false, 2_000_000), 1);
     }
 
     /// Long gaps teach an adaptive worker to park at once; short gaps teach it to spin again.

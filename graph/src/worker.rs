@@ -45,7 +45,12 @@ impl<T: Item> Worker<T> {
         let _inside = Inside::enter();
         while !self.shared.stopping.load(Ordering::Acquire) {
             if self.turn() {
-                self.waiting.found(self.beat.now);
+                if self.waiting.found(self.beat.now) {
+                    let from = self.beat.read();
+                    std::thread::yield_now();
+                    self.cell.yields.add(1);
+                    self.waiting.gave(from, self.beat.read());
+                }
                 continue;
             }
             match self.waiting.next(self.beat.now) {

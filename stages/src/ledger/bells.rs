@@ -38,3 +38,33 @@ impl Bells {
         self.wakers.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(Waker::wake);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    /// However often something comes back, and on however many threads: who does not wait is not woken, and each time
+    /// that somebody waits the bell rings once.
+    #[test]
+    fn no_storms() {
+        let (bells, woken) = (Bells::default(), Arc::new(AtomicU32::new(0)));
+        let count = woken.clone();
+        bells.add(Waker::new(move || {
+            count.fetch_add(1, AcqRel);
+        }));
+        for waits in 0..20 {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| (0..1_000).for_each(|_| bells.ring_awaited()));
+                }
+            });
+            assert_eq!(woken.load(Acquire), waits);
+            bells.await_ring();
+            bells.ring_awaited();
+            assert_eq!(woken.load(Acquire), waits + 1);
+        }
+    }
+}

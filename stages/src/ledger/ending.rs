@@ -11,7 +11,7 @@ use crate::ledger::word::Ended;
 use crate::ledger::{Ledger, Slot};
 use crate::peer::PeerId;
 use crate::reason::Code;
-use crate::window::Grant;
+use crate::window::{Class, Grant};
 
 /// Slices of one request that ended one after the other.
 #[derive(Clone, Copy, Default)]
@@ -30,13 +30,14 @@ pub struct Ending<'a> {
     last: u32,
     chained: u32,
     peer: PeerId,
-    back: Grant,
+    /// What goes back for whole requests and for pieces.
+    back: [Grant; 2],
 }
 
 impl<'a> Ending<'a> {
     /// Nothing ended yet.
     pub fn new(ledger: &'a Ledger) -> Self {
-        let back = Grant { bytes: 0, slices: 0 };
+        let back = [Grant::NONE; 2];
         Self {
             ledger,
             runs: [Run::default(); BATCH],
@@ -60,7 +61,7 @@ impl<'a> Ending<'a> {
         if !code.is_done() {
             ledger.request(request).note(code);
         }
-        self.uncharge(slot);
+        self.uncharge(slot, key.is_cover());
         if !slot.step_on(key.generation(), Phase::Live, Phase::Free) {
             // Two holders of one key ended it at the same moment: the other one wins.
             ledger.count_stale();
@@ -73,17 +74,23 @@ impl<'a> Ending<'a> {
     }
 
     #[inline]
-    fn uncharge(&mut self, slot: &Slot) {
+    fn uncharge(&mut self, slot: &Slot, is_whole: bool) {
         if !slot.is_charged() {
             return;
         }
         if self.peer != slot.peer() {
-            self.ledger.release(self.peer, self.back);
-            self.back = Grant { bytes: 0, slices: 0 };
+            self.release();
             self.peer = slot.peer();
         }
-        self.back.bytes += slot.len();
-        self.back.slices += 1;
+        let back = &mut self.back[usize::from(!is_whole)];
+        back.bytes += slot.len();
+        back.slices += 1;
+    }
+
+    fn release(&mut self) {
+        for (class, back) in [Class::Whole, Class::Piece].into_iter().zip(&mut self.back) {
+            self.ledger.release(self.peer, class, std::mem::replace(back, Grant::NONE));
+        }
     }
 
     #[inline]
@@ -121,8 +128,7 @@ impl<'a> Ending<'a> {
             self.ledger.give_chain(self.first, self.last, self.chained);
             (self.first, self.chained) = (NIL, 0);
         }
-        self.ledger.release(self.peer, self.back);
-        self.back = Grant { bytes: 0, slices: 0 };
+        self.release();
         let mut tally = Tally {
             ledger: self.ledger,
             batch: NIL,

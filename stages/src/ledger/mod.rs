@@ -34,7 +34,7 @@ use crate::callbacks::{Callback, Desk, OnDoneError};
 use crate::key::Key;
 use crate::peer::PeerId;
 use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
-use crate::window::{Grant, Window};
+use crate::window::{Class, Grant, Window};
 use free::FreeList;
 use line::Line;
 pub(crate) use line::Place;
@@ -339,9 +339,9 @@ impl Ledger {
 
     /// Gives unused window back.
     #[inline]
-    pub(crate) fn release(&self, peer: crate::peer::PeerId, back: Grant) {
+    pub(crate) fn release(&self, peer: crate::peer::PeerId, class: Class, back: Grant) {
         if back.slices > 0 || back.bytes > 0 {
-            self.window.release(peer, back);
+            self.window.release(peer, class, back);
         }
     }
 

@@ -71,6 +71,7 @@ const CHARGED: u32 = 1 << 1;
 const STRIKE: u32 = 1 << 2;
 const RESPITE: u32 = 1 << 3;
 const MISSING: u32 = 1 << 4;
+const CUT: u32 = 1 << 5;
 const ATTEMPT: u32 = 1 << 8;
 const ATTEMPTS: u32 = 0xff << 8;
 const TRANSPORT_SHIFT: u32 = 16;
@@ -268,6 +269,17 @@ impl Slot {
     #[inline]
     pub(crate) fn set_charged(&self) {
         self.flags.store(self.flags.load(Relaxed) | CHARGED, Relaxed);
+    }
+
+    /// Whether it is the cover of a request that is cut into several.
+    #[inline]
+    pub(crate) fn is_cut(&self) -> bool {
+        self.flags.load(Relaxed) & CUT != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_cut(&self) {
+        self.flags.store(self.flags.load(Relaxed) | CUT, Relaxed);
     }
 
     /// Marks that the attempt that just ended was its own fault, not that of a neighbour on the link.

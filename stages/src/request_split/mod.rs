@@ -3,6 +3,7 @@
 //! needs no cut goes on as its own cover slice and takes no slice slot.
 //! Deliberately no look at links or transports, but for the transport that a route before it has chosen.
 
+mod open;
 mod plan;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,12 +18,12 @@ use pipeline_graph::{
 use crate::holding::Holding;
 use crate::key::Key;
 use crate::ledger::{Birth, Ledger, Slot};
-use crate::list::List;
 use crate::peer::{PeerId, PeerView};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
-use crate::window::Grant;
+use crate::window::{Class, Grant, Short};
 use crate::world::{Own, World};
+use open::Open;
 use plan::{Piece, Pieces, Plan};
 
 const WORDS: &[&str] = &["auto", "whole"];
@@ -70,7 +71,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     world.ledger.holders.add(seat.waker.clone());
     Ok(Box::new(Split {
         sizes: Sizes::of(making),
-        open: (0..peers).map(|_| List::default()).collect(),
+        open: (0..peers).map(|_| Open::default()).collect(),
         ring: VecDeque::with_capacity(peers),
         queued: vec![false; peers].into(),
         holding: Holding::new(&world.ledger, making.ix()),
@@ -123,7 +124,7 @@ struct Split {
     stage: StageIx,
     sizes: Sizes,
     /// Open requests by peer.
-    open: Box<[List]>,
+    open: Box<[Open]>,
     /// Peers that have some; each once.
     ring: VecDeque<u32>,
     /// Whether a peer is in the ring.
@@ -144,6 +145,28 @@ enum Turn {
     Starved,
     /// All of its requests have left otherwise.
     Nothing,
+}
+
+/// One turn of one peer.
+struct Serving<'a> {
+    view: &'a PeerView,
+    now: Nanos,
+    /// Slices that it may still have.
+    room: usize,
+    /// Window that was asked for and not used, by class.
+    grants: [Grant; 2],
+    /// Some found no window.
+    starved: bool,
+}
+
+/// What came of one request.
+enum Step {
+    /// So many slices.
+    Cut(usize),
+    /// It has to be cut, which is another list.
+    Moved,
+    /// No window.
+    Short(Short),
 }
 
 impl Split {
@@ -198,51 +221,78 @@ impl Split {
     fn serve(&mut self, world: &World, peer: PeerId, out: &mut Outlet<Key>, now: Nanos) -> Turn {
         let Some(target) = world.peers.get(peer) else { return Turn::Starved };
         let view = target.view.load();
-        let (mut room, mut moved, mut starved) = (BATCH, false, false);
-        let mut grant = Grant { bytes: 0, slices: 0 };
-        while room > 0 && !starved && self.ready.is_empty() {
-            let Some(position) = self.open[peer.0 as usize].head() else { break };
-            let cover = world.ledger.at(position);
-            let step = match self.objection(world, cover, &view, now) {
-                Some(code) => Err(code),
-                None => self.cut(world, position, &view, room, &mut grant, out),
-            };
-            let used = match step {
-                Ok(used) => used,
-                Err(code) => {
-                    self.leave(world, position);
-                    self.holding.doom(&world.ledger, position, code);
-                    1
-                }
-            };
-            starved = used == 0;
-            moved |= used > 0;
-            room -= used;
+        let mut turn = Serving { view: &view, now, room: BATCH, grants: [Grant::NONE; 2], starved: false };
+        for (i, class) in self.open[peer.0 as usize].order().into_iter().enumerate() {
+            let most = if i == 0 { BATCH / 2 } else { BATCH };
+            let done = self.serve_class(world, peer, class, most, &mut turn, out);
+            if i == 0 && done {
+                self.open[peer.0 as usize].pass_on();
+            }
+            if !done {
+                break;
+            }
         }
-        world.ledger.release(peer, grant);
-        if grant.bytes > 0 {
-            // Another worker may have found it gone.
-            world.ledger.credits.ring_awaited();
+        for (class, grant) in [Class::Whole, Class::Piece].into_iter().zip(turn.grants) {
+            world.ledger.release(peer, class, grant);
+            if grant.bytes > 0 {
+                // Another worker may have found it gone.
+                world.ledger.credits.ring_awaited();
+            }
         }
         self.holding.bury(&world.ledger, out, FAILED);
-        match (moved, starved) {
+        match (turn.room < BATCH, turn.starved) {
             (true, _) => Turn::Moved,
             (false, true) => Turn::Starved,
             (false, false) => Turn::Nothing,
         }
     }
 
+    /// Serves requests of one class with up to `most` slices; `false` when nothing more may go, of any class.
+    fn serve_class(
+        &mut self,
+        world: &World,
+        peer: PeerId,
+        class: Class,
+        most: usize,
+        turn: &mut Serving<'_>,
+        out: &mut Outlet<Key>,
+    ) -> bool {
+        let least = turn.room.saturating_sub(most);
+        while turn.room > least && self.ready.is_empty() {
+            let Some(position) = self.open[peer.0 as usize].head(class) else { break };
+            let step = match self.objection(world, world.ledger.at(position), turn) {
+                Some(code) => Err(code),
+                None => self.cut(world, position, turn.room - least, turn, out),
+            };
+            match step {
+                Ok(Step::Cut(used)) => turn.room -= used,
+                // It comes up again, in the list it belongs to.
+                Ok(Step::Moved) => {}
+                Ok(Step::Short(short)) => {
+                    turn.starved = true;
+                    return short == Short::Pieces;
+                }
+                Err(code) => {
+                    self.leave(world, position);
+                    self.holding.doom(&world.ledger, position, code);
+                    turn.room -= 1;
+                }
+            }
+        }
+        true
+    }
+
     /// What speaks against cutting on.
-    fn objection(&self, world: &World, cover: &Slot, view: &PeerView, now: Nanos) -> Option<Code> {
+    fn objection(&self, world: &World, cover: &Slot, turn: &Serving<'_>) -> Option<Code> {
         let request = world.ledger.request(cover.request());
         if !request.code().is_done() {
             // A part of it has failed: the rest would only cost the others.
             return Some(request.code());
         }
-        if request.incarnation.load(Relaxed) != view.incarnation {
+        if request.incarnation.load(Relaxed) != turn.view.incarnation {
             return Some(Code::new(Reason::StalePeer, self.stage));
         }
-        world.ledger.verdict(cover, now, self.stage)
+        world.ledger.verdict(cover, turn.now, self.stage)
     }
 
     /// Takes a request out of the ring.
@@ -252,34 +302,44 @@ impl Split {
         self.holding.let_go(&world.ledger, position);
     }
 
-    /// Cuts up to `room` slices off a request, and answers how many; 0 for want of a window or of slots.
+    /// Cuts up to `most` slices off a request, or lets it go on whole.
     fn cut(
         &mut self,
         world: &World,
         position: u32,
-        view: &PeerView,
-        room: usize,
-        grant: &mut Grant,
+        most: usize,
+        turn: &mut Serving<'_>,
         out: &mut Outlet<Key>,
-    ) -> Result<usize, Code> {
+    ) -> Result<Step, Code> {
         let ledger = &*world.ledger;
         let cover = ledger.at(position);
-        let size = self.sizes.of_slice(cover);
-        let mut plan = Plan::new(ledger, cover, view, size, self.stage);
+        let (size, peer) = (self.sizes.of_slice(cover), cover.peer());
+        let mut plan = Plan::new(ledger, cover, turn.view, size, self.stage);
         let first = plan.peek()?;
-        if grant.slices == 0 || grant.bytes < first.len {
-            let want = Grant { bytes: size.saturating_mul(room as u64), slices: room as u32 };
-            let Some(more) = ledger.window.acquire(cover.peer(), first.len, want) else { return Ok(0) };
-            grant.bytes += more.bytes;
-            grant.slices += more.slices;
+        let is_whole = plan.is_whole(&first);
+        let class = if is_whole { Class::Whole } else { Class::Piece };
+        if !is_whole && !cover.is_cut() {
+            self.open[peer.0 as usize].move_to_cut(ledger, position);
+            return Ok(Step::Moved);
         }
-        if plan.is_whole(&first) {
+        let grant = &mut turn.grants[class as usize];
+        if grant.slices == 0 || grant.bytes < first.len {
+            let want = Grant { bytes: size.saturating_mul(most as u64), slices: most as u32 };
+            match ledger.window.acquire(peer, class, first.len, want) {
+                Ok(more) => {
+                    grant.bytes += more.bytes;
+                    grant.slices += more.slices;
+                }
+                Err(short) => return Ok(Step::Short(short)),
+            }
+        }
+        if is_whole {
             grant.bytes -= first.len;
             grant.slices -= 1;
             self.pass(world, position, &first, out);
-            return Ok(1);
+            return Ok(Step::Cut(1));
         }
-        let most = room.min(grant.slices as usize).min(plan.left().div_ceil(first.len) as usize);
+        let most = most.min(grant.slices as usize).min(plan.left().div_ceil(first.len) as usize);
         let mut slots = [0; BATCH];
         let got = ledger.take_slices(&mut slots[..most]);
         plan.draw(got, grant.bytes, &mut self.pieces);
@@ -289,7 +349,8 @@ impl Split {
         grant.bytes -= bytes;
         grant.slices -= used as u32;
         if used == 0 {
-            return Ok(0);
+            // No slot: those that are one slice need none.
+            return Ok(Step::Short(Short::Pieces));
         }
         let (finished, birth) = (plan.left() == 0, plan.birth());
         // The cover slice counts as one until it is wholly cut: then the last slice counts in its place.
@@ -297,15 +358,13 @@ impl Split {
         if finished {
             self.leave(world, position);
         } else {
-            let list = &mut self.open[birth.peer.0 as usize];
-            list.remove(ledger, position);
-            list.push(ledger, position);
+            self.open[peer.0 as usize].move_to_cut(ledger, position);
         }
         for (at, slot) in slots[..used].iter().enumerate() {
             let key = born(ledger, *slot, &self.pieces.drawn()[at], &birth);
             self.emit(key, out);
         }
-        Ok(used)
+        Ok(Step::Cut(used))
     }
 
     /// Lets a request that is one slice go on as it is.
@@ -382,15 +441,31 @@ impl Stage<Key> for Split {
 }
 
 impl Split {
-    /// Whether some peer of the ring has a window now, for a slice of the least size.
+    /// Whether a turn of some peer would get anywhere now.
     fn could_go_on(&self) -> bool {
-        let ledger = &*self.world.ledger;
-        self.ring.iter().filter_map(|p| self.open[*p as usize].head()).any(|position| {
-            let cover = ledger.at(position);
-            let cut = ledger.request(cover.request()).cut.load(Relaxed);
-            let piece = self.sizes.of_slice(cover).min(cover.len() - cut).min(ledger.window.bytes_limit());
-            ledger.has_slices() && ledger.window.could(cover.peer(), piece)
+        self.ring.iter().any(|peer| {
+            let open = &self.open[*peer as usize];
+            for at in open.order().into_iter().take(2).filter_map(|class| open.head(class)) {
+                match self.could_cut(at) {
+                    Ok(()) => return true,
+                    Err(Short::Pieces) => {}
+                    Err(Short::All) => return false,
+                }
+            }
+            false
         })
+    }
+
+    fn could_cut(&self, position: u32) -> Result<(), Short> {
+        let ledger = &*self.world.ledger;
+        let cover = ledger.at(position);
+        let left = cover.len() - ledger.request(cover.request()).cut.load(Relaxed);
+        let piece = self.sizes.of_slice(cover).min(left).min(ledger.window.bytes_limit());
+        match cover.is_cut() {
+            true if !ledger.has_slices() => Err(Short::Pieces),
+            true => ledger.window.could(cover.peer(), Class::Piece, piece),
+            false => ledger.window.could(cover.peer(), Class::Whole, piece),
+        }
     }
 }
 

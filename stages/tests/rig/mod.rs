@@ -256,7 +256,7 @@ impl Rig {
         let by = Instant::now() + Duration::from_secs(10);
         loop {
             let usage = self.world.ledger.usage();
-            if (Usage { stale: 0, ..usage }) == Usage::default() {
+            if (Usage { stale: 0, ..usage }) == Usage::default() && self.world.ledger.window.is_idle() {
                 return;
             }
             assert!(Instant::now() < by, "not all came back: {usage:?}");

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod addresses;
+mod batches;
 mod callbacks;
 mod callers;
 mod layouts;
 mod lifetime;
 mod many_regions;
+mod overlaps;
 mod regions;
 #[allow(dead_code, reason = "another test program uses the rest of it")]
 mod rig;

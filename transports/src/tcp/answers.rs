@@ -117,7 +117,11 @@ impl Answers {
     /// Sends what is queued, as far as the socket and the turn allow; adds payload bytes to `moved`. `false`:
     /// the lane is broken.
     pub(super) fn send(&mut self, socket: BorrowedFd<'_>, moved: &mut u64) -> bool {
+        let mut sent = 0;
         for _ in 0..SENDS_A_TURN {
+            if sent >= super::TURN_BYTES {
+                break;
+            }
             if self.vector.is_empty() {
                 self.held.clear();
                 if self.queue.is_empty() {
@@ -126,8 +130,8 @@ impl Answers {
                 *moved += self.build();
             }
             // SAFETY: the head is ours, payload is under the guards in `held`.
-            match unsafe { self.vector.send(socket, super::SEND_BYTES) } {
-                Ok(_) => {}
+            match unsafe { self.vector.send(socket, super::TURN_BYTES) } {
+                Ok(n) => sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.blocked = true;
                     return true;

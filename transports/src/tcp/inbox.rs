@@ -90,7 +90,7 @@ impl Inbox {
         self.pieces_only = true;
     }
 
-    /// Receives once: into the pieces, then into the buffer.
+    /// Receives once: into the pieces, as far as a turn goes, then into the buffer.
     ///
     /// # Safety
     /// The pieces added since the last call must be writable.
@@ -101,6 +101,9 @@ impl Inbox {
         } else if self.buffer.len() - self.end < BUFFER_BYTES / 2 {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.vector.truncate(super::TURN_BYTES) {
+            self.pieces_only = true;
         }
         let payload = self.vector.bytes();
         let room = if std::mem::take(&mut self.pieces_only) { 0 } else { self.buffer.len() - self.end };

@@ -30,6 +30,9 @@ pub use transport::{KIND, TcpTransport};
 
 /// Bytes of the buffer that takes payload nobody wants; its content is never looked at.
 const SCRATCH_BYTES: usize = 64 << 10;
-/// Bytes a `sendmsg` is given: enough to keep a socket full; little enough for one turn of a worker, and for
-/// what was copied in to be still in the cache when the other side copies it out.
+/// Bytes that one system call moves, and that a lane may move in a row before the next one's turn: little enough that a
+/// short message on another lane waits a tenth of a millisecond for it, and for what was copied in to be still in the
+/// cache when the other side copies it out.
+const TURN_BYTES: usize = 256 << 10;
+/// Bytes a `sendmsg` of the bare loop is given: it has nobody to be fair to.
 const SEND_BYTES: usize = 2 << 20;

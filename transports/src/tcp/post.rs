@@ -18,7 +18,9 @@ use crate::link::{Arming, Flushed, LinkEnd, LinkId, Post, Posted};
 use crate::memory::Regions;
 use crate::wr::{Op, WorkRequest};
 
-/// Frames and partial frames a lane may send in one flush before the others' turn has come and gone.
+/// Payload bytes of all lanes that one flush sends: then it is the turn of what else the worker does.
+const FLUSH_BYTES: usize = 2 * super::TURN_BYTES;
+/// Frames and partial frames a lane may send in one flush, however small.
 const SENDS_A_FLUSH: usize = 8;
 
 /// See the file's head.
@@ -26,6 +28,8 @@ pub(super) struct TcpPost {
     lanes: Vec<PostLane>,
     epoll: Epoll,
     blocked: usize,
+    /// Where the next flush begins.
+    turn: usize,
     /// A flush stopped at its budget.
     unfinished: bool,
     deaths_seen: u64,
@@ -60,7 +64,16 @@ struct Outgoing {
 impl TcpPost {
     pub(super) fn new(regions: Arc<Regions>, pair: Arc<Pair>) -> Result<Self, Error> {
         let epoll = Epoll::new()?;
-        Ok(Self { lanes: Vec::new(), epoll, blocked: 0, unfinished: false, deaths_seen: 0, regions, pair })
+        Ok(Self {
+            lanes: Vec::new(),
+            epoll,
+            blocked: 0,
+            turn: 0,
+            unfinished: false,
+            deaths_seen: 0,
+            regions,
+            pair,
+        })
     }
 
     fn find(&self, link: LinkId) -> Option<usize> {
@@ -137,14 +150,19 @@ impl Post for TcpPost {
         self.bury();
         self.poll_writable();
         self.unfinished = false;
+        let (lanes, mut budget) = (self.lanes.len(), FLUSH_BYTES);
         for _ in 0..SENDS_A_FLUSH {
             let mut progress = false;
-            for lane in &mut self.lanes {
-                if lane.blocked || !lane.has_work() {
+            for k in 0..lanes {
+                let lane = &mut self.lanes[(self.turn + k) % lanes];
+                if lane.blocked || !lane.has_work() || budget == 0 {
                     continue;
                 }
-                match lane.send() {
-                    Sent::Some => progress = true,
+                match lane.send(budget.min(super::TURN_BYTES)) {
+                    Sent::Some(bytes) => {
+                        budget = budget.saturating_sub(bytes);
+                        progress = true;
+                    }
                     Sent::Blocked => {
                         lane.blocked = true;
                         self.blocked += 1;
@@ -156,6 +174,7 @@ impl Post for TcpPost {
                 break;
             }
         }
+        self.turn = self.turn.wrapping_add(1) % lanes.max(1);
         self.bury();
         self.unfinished = self.lanes.iter().any(|l| !l.blocked && l.has_work());
         if self.blocked == 0 && !self.unfinished { Flushed::All } else { Flushed::Partly }
@@ -173,7 +192,7 @@ impl Post for TcpPost {
 }
 
 enum Sent {
-    Some,
+    Some(usize),
     Blocked,
     Dead,
 }
@@ -233,12 +252,12 @@ impl PostLane {
         work.len()
     }
 
-    /// Sends one frame, or what is left of one.
-    fn send(&mut self) -> Sent {
+    /// Sends one frame, or what is left of one, up to `limit` bytes.
+    fn send(&mut self, limit: usize) -> Sent {
         if self.frame.vector.is_empty() {
             self.build();
             if self.frame.vector.is_empty() {
-                return Sent::Some;
+                return Sent::Some(0);
             }
         }
         if !self.end.0.life.begin_send() {
@@ -248,7 +267,7 @@ impl PostLane {
         // SAFETY: the head is ours. Payload lies in regions that the requests have pinned until their
         // completions, which the reaper withholds until the answer has come or this half has fallen quiet. A
         // reaper that is dropped instead waits for `let_go`, and the lane was alive after `begin_send`.
-        let sent = unsafe { self.frame.vector.send(socket, super::SEND_BYTES) };
+        let sent = unsafe { self.frame.vector.send(socket, limit) };
         self.end.0.life.let_go();
         match sent {
             Ok(n) => {
@@ -257,10 +276,10 @@ impl PostLane {
                 if lane.slots.hand_over(self.frame.handed()) {
                     lane.pair.wakes.reap.wake();
                 }
-                Sent::Some
+                Sent::Some(n)
             }
             Err(e) if e.kind() == ErrorKind::WouldBlock => Sent::Blocked,
-            Err(e) if e.kind() == ErrorKind::Interrupted => Sent::Some,
+            Err(e) if e.kind() == ErrorKind::Interrupted => Sent::Some(0),
             Err(_) => {
                 self.end.0.kill();
                 Sent::Dead

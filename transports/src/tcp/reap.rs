@@ -19,9 +19,6 @@ use crate::error::Error;
 use crate::link::{Arming, Cancelled, LinkEnd, LinkId, Reap};
 use crate::wr::{Completion, Completions, Op, Outcome, WrId};
 
-/// Payload bytes a lane may read in a row before the next one's turn.
-const TURN_BYTES: u64 = 4 << 20;
-
 /// See the file's head.
 pub(super) struct TcpReap {
     lanes: Vec<ReapLane>,
@@ -307,7 +304,7 @@ impl ReapLane {
         let mut bytes = 0;
         loop {
             self.hungry = self.digest(out, &mut bytes)?;
-            if !self.hungry || bytes >= TURN_BYTES || !self.readable {
+            if !self.hungry || bytes >= super::TURN_BYTES as u64 || !self.readable {
                 return Ok(());
             }
             self.gather(scratch)?;

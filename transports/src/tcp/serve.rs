@@ -20,8 +20,6 @@ use crate::link::{Arming, LinkEnd, LinkId, Serve, Served};
 use crate::memory::{Guard, Regions};
 use crate::wr::{Op, Refusal};
 
-/// Payload bytes a lane may move in a row before the next one's turn.
-const TURN_BYTES: u64 = 4 << 20;
 /// Turns without news after which only every fourth asks the kernel.
 const COLD_TURNS: u8 = 16;
 
@@ -233,7 +231,8 @@ impl ServeLane {
     fn turn(&mut self, turn: &mut Turn<'_>) -> Result<(), Violation> {
         loop {
             self.hungry = self.digest(turn)?;
-            let more_to_read = self.hungry && self.readable && turn.left > 0 && turn.bytes < TURN_BYTES;
+            let more_to_read =
+                self.hungry && self.readable && turn.left > 0 && turn.bytes < super::TURN_BYTES as u64;
             // While more comes in, answers gather.
             if self.answers.is_due() || (!more_to_read && (self.has_to_answer() || !self.hungry)) {
                 if !self.answers.send(self.end.stream.as_fd(), &mut turn.bytes) {
@@ -246,7 +245,7 @@ impl ServeLane {
             }
             if !more_to_read {
                 // A full queue of answers that has just been sent leaves room to go on.
-                if self.hungry || turn.left == 0 || turn.bytes >= TURN_BYTES {
+                if self.hungry || turn.left == 0 || turn.bytes >= super::TURN_BYTES as u64 {
                     return Ok(());
                 }
                 continue;

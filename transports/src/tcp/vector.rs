@@ -63,6 +63,21 @@ impl Vector {
         self.pieces[self.first..].iter().map(|p| p.len).sum()
     }
 
+    /// Keeps the first `limit` bytes; whether there were more.
+    pub(super) fn truncate(&mut self, limit: usize) -> bool {
+        let mut bytes = 0usize;
+        for i in self.first..self.pieces.len() {
+            let left = limit - bytes;
+            if self.pieces[i].len > left {
+                self.pieces[i].len = left;
+                self.pieces.truncate(i + usize::from(left > 0));
+                return true;
+            }
+            bytes += self.pieces[i].len;
+        }
+        false
+    }
+
     /// Drops `n` bytes from the front: they have been moved.
     fn advance(&mut self, mut n: usize) {
         while n > 0 {
@@ -156,9 +171,32 @@ mod tests {
             let mut into = Vector::with_capacity(2);
             assert!(into.push(a.as_mut_ptr(), 50) && into.push(b.as_mut_ptr(), 100));
             assert!(!into.push(b.as_mut_ptr(), 1), "no third piece fits");
+            assert!(!into.truncate(150));
             // SAFETY: both arrays live and are not looked at meanwhile.
             let got = unsafe { into.receive(rx.as_fd()) }.unwrap();
             assert_eq!([&a[..], &b[..]].concat()[..got], want);
+        }
+    }
+
+    /// What is cut off a vector is never received into.
+    #[test]
+    fn truncated_at_any_byte() {
+        for limit in 0..=12 {
+            let (tx, rx) = UnixStream::pair().unwrap();
+            rx.set_nonblocking(true).unwrap();
+            std::io::Write::write_all(&mut &tx, &[9; 20]).unwrap();
+            let mut bytes = [0u8; 12];
+            let mut into = Vector::with_capacity(3);
+            for part in bytes.chunks_mut(4) {
+                assert!(into.push(part.as_mut_ptr(), part.len()));
+            }
+            assert_eq!(into.truncate(limit), limit < 12);
+            assert_eq!(into.bytes(), limit);
+            if limit > 0 {
+                // SAFETY: the array lives and is not looked at meanwhile.
+                assert_eq!(unsafe { into.receive(rx.as_fd()) }.unwrap(), limit);
+            }
+            assert_eq!(bytes.iter().filter(|b| **b == 9).count(), limit);
         }
     }
 

@@ -75,7 +75,14 @@ fn scene_of_an_application() {
     }
     // SAFETY: back to what a program finds that is not written in Rust.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let (before, installed) = (masks(), handlers());
+    // A thread that starts another one has all signals blocked for a moment: wait until none does.
+    let mut before = masks();
+    until("no thread starts another one", || {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let now = masks();
+        std::mem::replace(&mut before, now.clone()) == now
+    });
+    let installed = handlers();
 
     let mut node = Node::target("64MiB", &[]);
     let client = engine(&["stages.split.slice='64KiB'"]);

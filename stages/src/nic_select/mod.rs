@@ -3,6 +3,8 @@
 //! Deliberately never stopped by one destination: a slice whose ring is full waits and the others go on. WRITEs and
 //! READs wait apart: no WRITE goes to a peer where a dead link may still write, but READs do.
 
+mod mix;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -10,7 +12,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use pipeline_configs::schema::Change;
 use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{
-    Arming, Batch, Context, Contract, Drained, Flow, Outlet, Polled, PortId, Seat, Shape, Stage,
+    Arming, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
 };
 use pipeline_transports::Op;
 
@@ -23,6 +25,7 @@ use crate::peer::{LinkRef, Peer, PeerId, PeerState};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
 use crate::world::{Own, World};
+use mix::{Lanes, Mix, SMALL};
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -60,6 +63,8 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         waiting: (0..2 * peers).map(|_| Waiting::default()).collect(),
         ring: VecDeque::with_capacity(2 * peers),
         holding: Holding::new(&world.ledger, making.ix()),
+        mixes: vec![Mix::default(); peers].into(),
+        now: 0,
         stage: making.ix(),
         world,
     }))
@@ -96,6 +101,10 @@ struct Select {
     /// Ways on which slices wait; each once.
     ring: VecDeque<Way>,
     holding: Holding,
+    /// What goes to each peer.
+    mixes: Box<[Mix]>,
+    /// As of this run or poll.
+    now: Nanos,
 }
 
 /// What came of one slice.
@@ -139,6 +148,7 @@ impl Select {
         sight: &mut Option<Sight>,
         key: Key,
         slot: &Slot,
+        share: Lanes,
         out: &mut Outlet<Key>,
     ) -> Placed {
         let peer = slot.peer();
@@ -153,7 +163,7 @@ impl Select {
         let Some(transport) = slot.transport() else { return Placed::Failed(Reason::NoRoute) };
         let placed = match sight.unfenced && slot.op() == Op::Write {
             true => Placed::Unfenced(sight.version),
-            false => send(&sight.links, transport, key, slot, out),
+            false => send(&sight.links, transport, key, slot, share, out),
         };
         match placed {
             Placed::NoLink(_) | Placed::Unfenced(_) if sight.state == PeerState::Down => {
@@ -187,7 +197,10 @@ impl Select {
         let (way, position) = (Way::of(slot), world.ledger.position(key));
         let queued = self.waiting.get(way.0).is_some_and(|w| !w.slices.is_empty());
         // Those that wait go first.
-        let placed = if queued { Placed::NoRoom } else { Self::place(world, sight, key, slot, out) };
+        let placed = match queued {
+            true => Placed::NoRoom,
+            false => Self::place(world, sight, key, slot, self.lanes(key, slot), out),
+        };
         match placed {
             Placed::Sent => {}
             Placed::Failed(reason) => self.fail(position, slot, reason),
@@ -205,6 +218,11 @@ impl Select {
                 }
             }
         }
+    }
+
+    fn lanes(&mut self, key: Key, slot: &Slot) -> Lanes {
+        let is_small = key.is_cover() && slot.len() <= SMALL;
+        self.mixes.get_mut(slot.peer().0 as usize).map_or(Lanes::All, |mix| mix.lanes(is_small, self.now))
     }
 
     fn fail(&mut self, position: u32, slot: &Slot, reason: Reason) {
@@ -232,7 +250,8 @@ impl Select {
             // Out of the wheel and the list first: once sent it may be anywhere.
             self.waiting[way.0].slices.remove(&world.ledger, position);
             self.holding.let_go(&world.ledger, position);
-            match Self::place(&world, &mut sight, key, slot, out) {
+            let lanes = self.lanes(key, slot);
+            match Self::place(&world, &mut sight, key, slot, lanes, out) {
                 Placed::Sent => {
                     self.waiting[way.0].barren = 0;
                     any = true;
@@ -261,13 +280,23 @@ impl Select {
 }
 
 /// Chooses among the links, and pushes.
-fn send(links: &[LinkRef], transport: u16, key: Key, slot: &Slot, out: &mut Outlet<Key>) -> Placed {
+fn send(
+    links: &[LinkRef],
+    transport: u16,
+    key: Key,
+    slot: &Slot,
+    lanes: Lanes,
+    out: &mut Outlet<Key>,
+) -> Placed {
     let live = || links.iter().filter(|l| l.transport == transport && !l.life.is_dead());
-    let Some(best) = live().min_by_key(|l| l.life.outstanding.load(Relaxed)) else {
+    let Some(first) = live().next().map(|l| l.id) else { return Placed::NoLink(0) };
+    let lanes = if lanes != Lanes::All && live().nth(1).is_none() { Lanes::All } else { lanes };
+    let suits = |l: &&LinkRef| lanes == Lanes::All || (l.id == first) == (lanes == Lanes::First);
+    let Some(best) = live().filter(suits).min_by_key(|l| l.life.outstanding.load(Relaxed)) else {
         return Placed::NoLink(0);
     };
     // Where the best has no room, any other that has some will do.
-    for link in std::iter::once(best).chain(live().filter(|l| l.id != best.id)) {
+    for link in std::iter::once(best).chain(live().filter(suits).filter(|l| l.id != best.id)) {
         // `room` asks for the slice's owner, hence first the link.
         slot.set_link(link.id, link.post_worker);
         if out.room(OUT, key) > 0 {
@@ -282,8 +311,9 @@ fn send(links: &[LinkRef], transport: u16, key: Key, slot: &Slot, out: &mut Outl
 }
 
 impl Stage<Key> for Select {
-    fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, _: &mut Context) -> Flow {
+    fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
         let (world, mut sight) = (self.world.clone(), None);
+        self.now = cx.now;
         while let Some(key) = input.peek() {
             if let Some(slot) = world.ledger.live(key) {
                 self.take(&world, &mut sight, key, slot, out);
@@ -296,6 +326,7 @@ impl Stage<Key> for Select {
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         let world = self.world.clone();
+        self.now = cx.now;
         let waiting = &mut self.waiting;
         self.holding.doom_overdue(&world.ledger, cx.now, |position| {
             let way = Way::of(world.ledger.at(position));
