@@ -14,4 +14,5 @@ mod regions;
 mod rig;
 mod rounds;
 mod seams;
+mod waiting;
 mod whole;
