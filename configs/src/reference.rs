@@ -40,7 +40,12 @@ pub fn page(catalog: &Catalog) -> String {
     }
     page.push_str(
         "## [peers]\n\nNames for addresses: `NAME = \"host:port\"`, or an array of addresses that are tried in order. The port is 7001 \
-         unless said. Change: live.\n",
+         unless said. Change: live.\n\n\
+         The next address joins as soon as the one before has failed, and after 200 ms at the latest; the first that completes \
+         a handshake is used, for lanes too. So an address that refuses costs nothing, one that swallows everything, or takes \
+         the connection and says nothing, costs 200 ms, and each attempt ends after `limits.connect`. What failed or had not \
+         answered is logged once. An attempt that this side could not make, for want of a port or a descriptor, is no failure of \
+         the peer: what waits for it goes on waiting.\n",
     );
     page
 }

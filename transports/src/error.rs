@@ -33,6 +33,19 @@ pub enum Error {
         /// The last reason.
         reason: String,
     },
+    /// This process or this machine has no more of what a connection needs. Says nothing about the peer.
+    #[error("cannot connect to {peer}: {what} ({source}); {help}")]
+    Exhausted {
+        /// Name or address.
+        peer: String,
+        /// What is short.
+        what: &'static str,
+        /// How to get more of it.
+        help: String,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
     /// The peer refused us, or we it.
     #[error("peer {peer} refused: {reason}")]
     Refused {

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod conformance;
 pub mod control;
 pub mod error;
+pub mod exhausted;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod inproc;

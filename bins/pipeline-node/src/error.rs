@@ -52,16 +52,18 @@ pub enum Error {
 impl Error {
     /// Whether the peer is out of reach, gone, or wants nothing of us: nothing sent to it can succeed now.
     pub fn is_peer(&self) -> bool {
-        matches!(
-            self,
-            Self::Control(
-                control::Error::Peer(_)
-                    | control::Error::Gone { .. }
+        match self {
+            Self::Control(error @ control::Error::Peer(_)) => !error.is_local(),
+            Self::Control(error) => matches!(
+                error,
+                control::Error::Gone { .. }
+                    | control::Error::Leaving { .. }
                     | control::Error::Deadline { .. }
                     | control::Error::NoTransport { .. }
                     | control::Error::Closed
-            )
-        )
+            ),
+            _ => false,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::answers::Answers;
-use super::connect::connect;
+use super::connect::{Connected, connect};
 use super::error::Error;
 use super::fences::{self, Fences, Owed};
 use super::links;
@@ -66,6 +66,8 @@ pub(super) struct Dialled {
     pub(super) numbers: Numbers,
     /// Version of the segments' table of the view.
     table: Mutex<u64>,
+    /// What was said last of addresses that failed before the one that worked.
+    detours: Mutex<String>,
 }
 
 impl Dialled {
@@ -83,6 +85,7 @@ impl Dialled {
             fences: Fences::default(),
             numbers: Numbers::default(),
             table: Mutex::new(0),
+            detours: Mutex::default(),
         }
     }
 
@@ -198,6 +201,7 @@ impl Dialled {
                 Error::from(error)
             }
             Ok(connected) => {
+                self.tell_detours(&connected);
                 let (session, wire) =
                     Session::new(&self.peer.label, connected.established, connected.remote, connected.stream);
                 let session = Arc::new(session);
@@ -222,6 +226,17 @@ impl Dialled {
             self.want();
         }
         error
+    }
+
+    /// Names the addresses that did not work: once, not with every reconnect.
+    fn tell_detours(&self, connected: &Connected) {
+        let mut said = lock(&self.detours);
+        if *said != connected.detours {
+            said.clone_from(&connected.detours);
+            if !said.is_empty() {
+                tracing::warn!(peer = &*self.peer.label, via = %connected.remote, failed = *said, "reached");
+            }
+        }
     }
 
     /// Learns what the peer has, says that it is up, and keeps links to it. Only returns with an error.
@@ -300,7 +315,9 @@ impl Dialled {
         self.wanted.store(IDLE, Ordering::Relaxed);
         self.peer.reason.store(Arc::new(error.to_string()));
         self.peer.links.store(Arc::default());
-        self.turn(shared, PeerState::Down);
+        // What this side lacks says nothing about the peer: slices wait on for it.
+        let state = if error.is_local() { PeerState::Connecting } else { PeerState::Down };
+        self.turn(shared, state);
         links::abort_all(shared, self.id);
         self.status.send_modify(|s| {
             (s.up, s.leaving, s.links, s.error) = (false, false, 0, Some(error.clone()));

@@ -92,6 +92,13 @@ pub enum Error {
     Closed,
 }
 
+impl Error {
+    /// Whether this process or machine had no more of something (ports, descriptors): it says nothing about the peer.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Peer(error) if matches!(**error, pipeline_transports::Error::Exhausted { .. }))
+    }
+}
+
 impl From<pipeline_transports::Error> for Error {
     fn from(error: pipeline_transports::Error) -> Self {
         Self::Peer(Arc::new(error))

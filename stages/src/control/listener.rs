@@ -9,17 +9,22 @@ use std::time::Duration;
 use pipeline_transports::Error as Reason;
 use pipeline_transports::control::preamble::{Kind, Preamble};
 use pipeline_transports::control::{Address, Established, RefusalCode, WireError, handshake};
+use pipeline_transports::exhausted::shortage;
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::accepted;
+use super::connect::options;
 use super::error::Error;
 use super::session::Session;
 use super::shared::{Shared, lock};
 
 /// A handshake is never cut short before this, however many wait: on a busy machine honest ones are slow.
 const GRACE: Duration = Duration::from_millis(250);
+/// The longest pause while descriptors are short: who comes when there are some again waits no longer.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Binds, so that a node may restart on its port while old connections are in TIME-WAIT: for that both the
 /// old sockets and the new one need `SO_REUSEADDR`. An automatic port takes it after the bind only, because
@@ -87,6 +92,16 @@ impl Strangers {
     }
 }
 
+impl Strangers {
+    /// Ends the handshakes that had their time of grace: their descriptors are needed.
+    fn evict(&mut self) {
+        while let Some((_, oldest)) = self.ages.front().filter(|(since, _)| since.elapsed() >= GRACE) {
+            oldest.abort();
+            self.ages.pop_front();
+        }
+    }
+}
+
 /// Accepts until the runtime ends.
 pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     let mut strangers = Strangers::default();
@@ -102,11 +117,16 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             // A connection that was gone before we took it.
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionAborted => {}
             Err(e) => {
-                // Out of descriptors or memory: the backlog stays readable, so without a pause this would
-                // spin. Sessions that end meanwhile give descriptors back.
-                tracing::error!("cannot accept: {e}; pausing {} ms; see `ulimit -n`", pause.as_millis());
+                // Out of descriptors or memory: the backlog stays readable, so without a pause this would spin.
+                // Strangers that have said nothing so far make room; sessions that end do too.
+                strangers.evict();
+                if let Some(more) = shared.shortages.pass() {
+                    let shortage = Errno::from_io_error(&e).and_then(shortage);
+                    let help = shortage.map_or_else(String::new, |(what, help)| format!(": {what}; {help}"));
+                    tracing::error!(more, "cannot accept: {e}{help}");
+                }
                 sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
+                pause = (pause * 2).min(PAUSE_MAX);
             }
         }
     }
@@ -167,5 +187,6 @@ async fn receive(shared: &Shared, stream: &mut TcpStream, from: SocketAddr) -> R
     }
     let session = handshake::new_session()?;
     let established = handshake::accept(stream, &preamble.hello, &shared.identity, session, &peer).await?;
+    options(stream, established.idle).map_err(|e| WireError::from(e).of(&peer))?;
     Ok(Greeting::Session(established))
 }

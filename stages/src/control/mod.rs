@@ -97,6 +97,7 @@ impl Control {
             running: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
             refusals: throttle::Throttle::default(),
+            shortages: throttle::Throttle::default(),
             fenced: Notify::new(),
         });
         let (told, hear) = bounded(1);

@@ -43,6 +43,8 @@ pub(super) struct Shared {
     /// Cancels so far, for notices that are under way.
     pub(super) cancels: watch::Sender<u64>,
     pub(super) refusals: Throttle,
+    /// Of the listener: that descriptors are short.
+    pub(super) shortages: Throttle,
     /// Rung when links were fenced.
     pub(super) fenced: Notify,
 }

@@ -21,6 +21,7 @@ use crate::caps::Caps;
 use crate::clock::{Nanos, until};
 use crate::control::{Control, Preamble};
 use crate::error::Error;
+use crate::exhausted::{connecting, spare};
 use crate::link::{Halves, Link, LinkEnd, Wakes};
 use crate::memory::{Access, Memory, Regions};
 use crate::transport::{
@@ -99,7 +100,7 @@ impl TcpTransport {
         let mut stream =
             connect(&self.settings, self.settings.nics.get(usize::from(path.nic.0)), path.address)
                 .await?
-                .map_err(unreachable)?;
+                .map_err(|e| connecting(&path.peer, e))?;
         stream.write_all(&hello).await.map_err(unreachable)?;
         let mut answer = [0; ANSWER_BYTES];
         stream.read_exact(&mut answer).await.map_err(|e| match e.kind() {
@@ -157,6 +158,9 @@ async fn connect(
         Ok(socket) => socket,
         Err(e) => return Ok(Err(e)),
     };
+    if let Err(e) = spare(&socket) {
+        return Ok(Err(e));
+    }
     socket::before_connect(&socket, settings)?;
     if let Some(nic) = nic {
         let bound = bind(&socket, nic);

@@ -1,0 +1,108 @@
+//! A network of one's own: the test runs itself again in a new user and network namespace; a thread may move to a second
+//! one, at the other end of a wire that can be cut.
+
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+const INSIDE: &str = "TEST_IN_NETWORK";
+
+/// The address of this side of the wire.
+pub const HERE: &str = "10.7.0.1";
+/// The address of the far side.
+pub const THERE: &str = "10.7.0.2";
+
+/// Runs `body` in a network of its own, in another process; `name` is the path of the calling test.
+pub fn alone(name: &str, body: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some() {
+        ip("link set lo up");
+        return body();
+    }
+    let allowed = Command::new("unshare").args(["-Urn", "ip", "link"]).stdout(Stdio::null()).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: user namespaces or `ip` cannot be had here");
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.arg("-Urn").arg(std::env::current_exe().unwrap()).args(["--exact", name, "--nocapture"]);
+    let status = command.env(INSIDE, "1").status().unwrap();
+    assert!(status.success(), "{name} failed inside its network: {status}");
+}
+
+/// Runs `ip` with words; it must succeed.
+#[track_caller]
+pub fn ip(words: &str) {
+    let output = Command::new("ip").args(words.split(' ')).output().unwrap();
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Sets a `net.ipv4` value of this network.
+pub fn set(name: &str, value: &str) {
+    std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
+}
+
+/// TCP connections of this network to `address:port` (as `/proc/net/tcp` writes them) that a test says yes to, by state.
+pub fn connections(mut wanted: impl FnMut(&str, u8) -> bool) -> usize {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let line = |line: &str| {
+        let mut words = line.split_whitespace().skip(2);
+        let (remote, state) = (words.next()?.to_owned(), words.next()?);
+        wanted(&remote, u8::from_str_radix(state, 16).ok()?).then_some(())
+    };
+    table.lines().skip(1).filter_map(line).count()
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread in a network of its own, at the far end of a wire. What it starts, processes included, is there too.
+pub struct Far {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Far {
+    /// Lays the wire: [`HERE`] on this side, [`THERE`] on the other.
+    pub fn new() -> Self {
+        let (jobs, todo) = channel::<Job>();
+        let (told, tid) = channel();
+        let thread = std::thread::spawn(move || live_there(&told, &todo));
+        let tid = tid.recv().unwrap();
+        ip(&format!("link add near type veth peer name far netns {tid}"));
+        ip(&format!("addr add {HERE}/24 dev near"));
+        ip("link set near up");
+        let far = Self { jobs: Some(jobs), thread: Some(thread) };
+        far.run(|| {
+            ip("link set lo up");
+            ip(&format!("addr add {THERE}/24 dev far"));
+            ip("link set far up");
+        });
+        far
+    }
+
+    /// Runs something there, and waits for it.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (told, done) = channel();
+        let job: Job = Box::new(move || _ = told.send(job()));
+        self.jobs.as_ref().unwrap().send(job).unwrap();
+        done.recv().expect("it panicked there")
+    }
+
+    /// Cuts the wire at its far end, or mends it: nothing is told to this side, as with a switch that loses power.
+    pub fn connect(&self, up: bool) {
+        self.run(move || ip(if up { "link set far up" } else { "link set far down" }));
+    }
+}
+
+fn live_there(told: &Sender<i32>, todo: &Receiver<Job>) {
+    // SAFETY: only the network of this thread changes; no memory or file descriptor is unshared.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.unwrap();
+    told.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+    todo.iter().for_each(|job| job());
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        let _ = self.thread.take().unwrap().join();
+    }
+}
