@@ -2,8 +2,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pipeline_stages::control::Settings;
 use pipeline_transports::LinkId;
 use pipeline_transports::control::codec::{MESSAGE_MAX, encode};
 use pipeline_transports::control::{
@@ -14,7 +16,7 @@ use pipeline_transports::transport::SessionId;
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::rig::{Rig, With, eventually, settings};
+use crate::rig::{Rig, With, by, eventually, settings};
 
 const THIS: SessionId = SessionId([0; 16]);
 
@@ -145,4 +147,24 @@ fn closed_lanes_are_forgotten() {
     let peer = Stranger::of(to);
     drop(peer.lane(to, 1).unwrap());
     eventually("its name is free", || peer.lane(to, 1).is_some());
+}
+
+/// All names that a peer was opened by count the same dead links, so that none of them is a way round a fence; another
+/// start of it has a count of its own.
+#[test]
+fn all_names_of_a_peer_count_together() {
+    let node = Rig::new("node", With::Tcp, settings());
+    let address = node.address();
+    let names = vec![("node".to_owned(), vec![address.clone()])];
+    let client = Rig::new("client", With::Tcp, Settings { names, ..settings() });
+    let [by_name, by_address] =
+        ["node", &address].map(|label| client.peer(client.control.open(label, by(5)).unwrap()));
+    let [first, second] = [&by_name, &by_address].map(|peer| peer.view.load().unfenced.clone());
+    assert!(!Arc::ptr_eq(&by_name, &by_address) && Arc::ptr_eq(&first, &second));
+    drop(node);
+    let _again = Rig::new("node", With::Tcp, Settings { listen: address.clone(), ..settings() });
+    eventually("the other start", || {
+        let opened = client.control.open(&address, by(5)).is_ok();
+        opened && !Arc::ptr_eq(&by_address.view.load().unfenced, &first)
+    });
 }
