@@ -35,6 +35,13 @@ fn main() {
     line("`submit` of 10 000 and 150 000 requests", &submits, 15.0, format!("{ns:.0} ns a request"));
     line("1 000 × 64 KiB beside a frozen peer", &frozen_neighbour(rounds), 1.2, String::new());
     let giant = Giant::new(&[]);
+    let counting = giant.beside_counting(rounds, 2_000);
+    line(
+        "p99 of 4 KiB writes beside a thread a CPU that only counts",
+        &counting,
+        f64::INFINITY,
+        "for comparison".into(),
+    );
     for (to, name) in [(To::OtherPeer, "another peer"), (To::SamePeer, "the same peer")] {
         for (write, op) in [(true, "write"), (false, "read")] {
             let (beside, gb_per_s) = giant.beside(rounds, 2_000, to, write);

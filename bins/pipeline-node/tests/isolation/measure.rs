@@ -2,6 +2,7 @@
 //! to the same work alone, taken in turns, so that what else the machine does weighs on both.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use pipeline_node::{Access, Engine, Options, Region, Request, Segment};
@@ -182,5 +183,28 @@ impl Giant {
         };
         let beside = Beside::of((0..rounds).map(round).collect());
         (beside, bytes as f64 / 1e9 / time.as_secs_f64())
+    }
+
+    /// In each round: alone, then beside as many threads that only count as there are CPUs: what the scheduler makes of
+    /// a machine without an idle CPU, whatever the engine does.
+    pub fn beside_counting(&self, rounds: usize, n: usize) -> Beside {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let round = |_| {
+            let (alone, stop) = (self.p99(n, &self.near, true), &AtomicBool::new(false));
+            let beside = std::thread::scope(|scope| {
+                (0..cpus).for_each(|_| {
+                    scope.spawn(|| {
+                        while !stop.load(Relaxed) {
+                            std::hint::spin_loop();
+                        }
+                    });
+                });
+                let beside = self.p99(n, &self.near, true);
+                stop.store(true, Relaxed);
+                beside
+            });
+            (alone, beside)
+        };
+        Beside::of((0..rounds).map(round).collect())
     }
 }
