@@ -79,11 +79,11 @@ fn sigterm_during_transfers() {
 #[test]
 fn what_has_begun_ends() {
     let mut node = Node::target("64MiB", &[]);
-    let client = engine(THROTTLE);
+    let (client, stranger) = (engine(THROTTLE), engine(&[]));
     let bytes = pattern(32, 64 << 20);
     let (from, kv) = (region_of(&client, &bytes), kv(&client, &node));
     let writes: Vec<_> = (0..64).map(|i| Request::write(&from, i * MIB, kv.at(i * MIB), MIB)).collect();
-    let batch = client.submit(&writes.repeat(12), Options::default()).unwrap();
+    let batch = client.submit(&writes.repeat(30), Options::default()).unwrap();
     until("some are there", || batch.results().filter(|s| *s == pipeline_node::Status::Done).count() > 4);
     node.signal(Signal::TERM);
     until("it says that it leaves", || {
@@ -94,7 +94,7 @@ fn what_has_begun_ends() {
     assert!(batch.poll().is_none(), "it was over before anybody left: too small a batch");
     let refused = client.open(&node.address).unwrap_err().to_string();
     assert!(refused.contains("is leaving"), "{refused}");
-    let refused = engine(&[]).open(&node.address).unwrap_err().to_string();
+    let refused = stranger.open(&node.address).unwrap_err().to_string();
     assert!(refused.contains("is leaving"), "a new session: {refused}");
     let summary = batch.wait(PATIENCE).expect("an end");
     assert!(summary.is_done(), "{:?}", reasons(&batch));
