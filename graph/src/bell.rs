@@ -193,6 +193,36 @@ impl Sleeper {
         self.refused
     }
 
+    /// In a simulation, where nobody sleeps: whether the sleep that was announced and armed would be over at `now`.
+    pub(crate) fn is_over(&self, now: Nanos) -> bool {
+        self.busy || self.deadline <= now || self.is_rung()
+    }
+
+    /// As [`Self::sleep`] once it is over; `None` before.
+    pub(crate) fn wake(&mut self, now: Nanos) -> Option<Woken> {
+        if !self.is_over(now) {
+            return None;
+        }
+        let rung = self.is_rung();
+        self.bell.word.store(AWAKE, Ordering::Release);
+        Some(if rung { Woken::Rung } else { Woken::Timed })
+    }
+
+    /// Whether the announcement was taken.
+    pub(crate) fn is_rung(&self) -> bool {
+        self.bell.word.load(Ordering::Acquire) == AWAKE
+    }
+
+    /// Whether a stage asked not to sleep.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// The earliest armed deadline; `Nanos::MAX` for none.
+    pub(crate) fn armed_until(&self) -> Nanos {
+        self.deadline
+    }
+
     /// Nobody took the announcement: the time was up (or, rarely, a signal came).
     fn woken(&self) -> Woken {
         if self.bell.word.load(Ordering::Relaxed) == AWAKE { Woken::Rung } else { Woken::Timed }

@@ -76,7 +76,28 @@ impl Clock {
 /// Moves a simulated clock.
 pub struct Hands(Arc<AtomicU64>);
 
+/// Where shared tables read the time, now and then: the machine's, or that of a simulation. `Send` and `Sync`; a worker
+/// has a [`Clock`].
+#[derive(Clone, Debug, Default)]
+pub struct Time(Option<Arc<AtomicU64>>);
+
+impl Time {
+    /// Now. On the machine by a system call (vDSO).
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        match &self.0 {
+            None => now(),
+            Some(time) => time.load(Ordering::Acquire),
+        }
+    }
+}
+
 impl Hands {
+    /// The time they show.
+    pub fn time(&self) -> Time {
+        Time(Some(self.0.clone()))
+    }
+
     /// Lets `by_ns` pass.
     pub fn advance(&self, by_ns: Nanos) {
         self.0.fetch_add(by_ns, Ordering::AcqRel);
@@ -220,6 +241,6 @@ mod tests {
         let other = clock.clone();
         assert_eq!((clock.now(), other.now()), (5, 5));
         hands.advance(10);
-        assert_eq!((clock.now(), other.now()), (15, 15));
+        assert_eq!((clock.now(), other.now(), hands.time().now()), (15, 15, 15));
     }
 }

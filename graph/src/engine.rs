@@ -143,7 +143,16 @@ impl PoolHealth {
 }
 
 impl<T: Item> Shared<T> {
-    fn close(&self) {
+    /// Where the engine stands while its workers live.
+    pub(crate) fn state(&self) -> State {
+        match self.pools.iter().find(|p| p.failed()) {
+            Some(pool) => State::Failed { pool: pool.name.clone() },
+            None if self.draining.load(Ordering::Acquire) => State::Draining,
+            None => State::Running,
+        }
+    }
+
+    pub(crate) fn close(&self) {
         if let Some(entry) = &self.entry {
             entry.gates.iter().for_each(|gate| gate.close());
         }
@@ -227,11 +236,7 @@ impl<T: Item> Engine<T> {
         if self.stopped {
             return State::Stopped;
         }
-        match self.shared.pools.iter().find(|p| p.failed()) {
-            Some(pool) => State::Failed { pool: pool.name.clone() },
-            None if self.shared.draining.load(Ordering::Acquire) => State::Draining,
-            None => State::Running,
-        }
+        self.shared.state()
     }
 
     /// All counters now. Subtract two ([`Snapshot::since`]) for an interval.
@@ -292,14 +297,8 @@ impl<T: Item> Engine<T> {
         }
     }
 
-    /// Two looks with nothing begun in between; see [`crate::drain`].
     fn is_empty(&self) -> bool {
-        let look = || {
-            let begun = all_empty(self.reports.iter().map(|r| &**r))?;
-            self.tracks.iter().all(Track::is_empty).then_some(begun)
-        };
-        let first = look();
-        first.is_some() && first == look()
+        is_empty(&self.tracks, &self.reports)
     }
 
     fn laggards(&self) -> Vec<Laggard> {
@@ -313,6 +312,16 @@ impl<T: Item> Engine<T> {
         left.sort_by_key(|l| std::cmp::Reverse(l.items));
         left
     }
+}
+
+/// Two looks with nothing begun in between; see [`crate::drain`].
+pub(crate) fn is_empty<T: Item>(tracks: &[Track<T>], reports: &[Arc<Report>]) -> bool {
+    let look = || {
+        let begun = all_empty(reports.iter().map(|r| &**r))?;
+        tracks.iter().all(Track::is_empty).then_some(begun)
+    };
+    let first = look();
+    first.is_some() && first == look()
 }
 
 impl<T: Item> Drop for Engine<T> {

@@ -190,6 +190,11 @@ impl Waker {
         Self(Arc::new(ring))
     }
 
+    /// Whether both are clones of one waker.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Wakes the worker. Idempotent; never blocks.
     pub fn wake(&self) {
         (self.0)();

@@ -28,12 +28,13 @@ impl Faults<Key> for Verdicts {
         if ledger.live(item).is_none() {
             return;
         }
-        // Before `admit` an item stands for a whole chain; after it, for itself.
+        // Before `admit` an item stands for a whole chain, of which only the first can travel; after it, for itself.
+        let mut stays = travels;
         while next != NIL {
             let (slot, key) = (ledger.at(next), ledger.key_at(next));
-            next = slot.next.load(Relaxed);
+            next = slot.next.swap(NIL, Relaxed);
             slot.set_code(code);
-            if !travels {
+            if !std::mem::take(&mut stays) {
                 let mut ending = Ending::new(ledger);
                 ending.end(key);
                 ending.finish();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pipeline_graph::{Arming, Nanos, Outlet, PortId};
 
 use crate::key::Key;
-use crate::ledger::{Ledger, Slot};
+use crate::ledger::Ledger;
 use crate::list::List;
 use crate::reason::{Code, Reason, StageIx};
 use crate::wheel::Wheel;
@@ -19,13 +19,18 @@ pub(crate) struct Holding {
     cancels: u64,
     /// Those that wait for room on the port `failed`.
     doomed: List,
+    /// Those that are overdue or cancelled, and not judged yet: empty between two calls, unless one of them panicked.
+    over: List,
+    /// The one that its stage has taken out of its lists and not passed on yet.
+    hand: Option<Key>,
     stage: StageIx,
 }
 
 impl Holding {
     pub(crate) fn new(ledger: &Arc<Ledger>, stage: StageIx) -> Self {
         let wheel = Wheel::new(pipeline_transports::clock::now());
-        Self { ledger: ledger.clone(), wheel, cancels: ledger.cancels(), doomed: List::default(), stage }
+        let (cancels, doomed, over) = (ledger.cancels(), List::default(), List::default());
+        Self { ledger: ledger.clone(), wheel, cancels, doomed, over, hand: None, stage }
     }
 
     /// How many are held, with those that wait to leave.
@@ -67,6 +72,18 @@ impl Holding {
         self.wheel.drop_entry(ledger, position);
     }
 
+    /// Its stage takes one out of its lists, to pass it on: should it panic on the way, this one ends with it.
+    #[inline]
+    pub(crate) fn grasp(&mut self, key: Key) {
+        self.hand = Some(key);
+    }
+
+    /// What was grasped is passed on, or back in a list.
+    #[inline]
+    pub(crate) fn let_loose(&mut self) {
+        self.hand = None;
+    }
+
     /// Lets one, which is in no list and not watched, leave as failed.
     pub(crate) fn doom(&mut self, ledger: &Ledger, position: u32, code: Code) {
         ledger.at(position).set_code(code);
@@ -88,23 +105,30 @@ impl Holding {
         let cancels = ledger.cancels();
         if cancels != self.cancels {
             self.cancels = cancels;
-            let pick = |slot: &Slot| ledger.batches.is_cancelled(slot.batch()) && !slot.had_respite();
-            self.wheel.pick(ledger, |at| pick(ledger.at(at)), out);
+            self.wheel.pick(ledger, cancelled(ledger), out);
         }
     }
 
     /// Dooms all that are overdue or cancelled; `unlink` takes each out of its list.
     pub(crate) fn doom_overdue(&mut self, ledger: &Ledger, now: Nanos, mut unlink: impl FnMut(u32)) {
-        let mut over = List::default();
         while let Some(position) = self.fire(ledger, now) {
+            self.hand = Some(ledger.key_at(position));
             unlink(position);
-            over.push(ledger, position);
+            self.over.push(ledger, position);
+            self.hand = None;
         }
-        self.cancelled(ledger, |position| {
-            unlink(position);
-            over.push(ledger, position);
-        });
-        while let Some(position) = over.pop(ledger) {
+        let cancels = ledger.cancels();
+        if cancels != self.cancels {
+            self.cancels = cancels;
+            let (wheel, over, hand) = (&mut self.wheel, &mut self.over, &mut self.hand);
+            wheel.pick(ledger, cancelled(ledger), |position| {
+                *hand = Some(ledger.key_at(position));
+                unlink(position);
+                over.push(ledger, position);
+                *hand = None;
+            });
+        }
+        while let Some(position) = self.over.pop(ledger) {
             let late = Code::new(Reason::Deadline, self.stage);
             let code = ledger.verdict(ledger.at(position), now, self.stage).unwrap_or(late);
             self.doom(ledger, position, code);
@@ -119,9 +143,11 @@ impl Holding {
             if out.room(port, key) == 0 {
                 break;
             }
+            self.hand = Some(key);
             self.doomed.remove(ledger, position);
             // Room was asked for.
             let _ = out.push(port, key);
+            self.hand = None;
             any = true;
         }
         any
@@ -143,7 +169,20 @@ impl Holding {
     }
 }
 
+/// Which of the watched ones a cancel asks for: those that have a respite keep it.
+fn cancelled(ledger: &Ledger) -> impl Fn(u32) -> bool + '_ {
+    |position| {
+        let slot = ledger.at(position);
+        ledger.batches.is_cancelled(slot.batch()) && !slot.had_respite()
+    }
+}
+
 impl Holding {
+    /// Takes out those that `wanted` names, no longer watched. For rare events: it looks at all.
+    pub(crate) fn pick(&mut self, ledger: &Ledger, wanted: impl FnMut(u32) -> bool, out: impl FnMut(u32)) {
+        self.wheel.pick(ledger, wanted, out);
+    }
+
     /// How what its stage holds ends, should the stage panic: `None` while the engine is being stopped.
     pub(crate) fn epitaph(&self) -> Option<Code> {
         (!self.ledger.is_closing()).then(|| Code::new(Reason::StagePanic, self.stage))
@@ -156,8 +195,12 @@ impl Drop for Holding {
         let Some(code) = self.epitaph() else { return };
         let ledger = self.ledger.clone();
         self.wheel.pick(&ledger, |_| true, |position| ledger.abandon(position, code));
+        self.over.abandon(&ledger, code);
         while let Some(position) = self.doomed.pop(&ledger) {
             ledger.abandon(position, ledger.at(position).code());
+        }
+        if let Some(key) = self.hand {
+            ledger.abandon_key(key, code);
         }
     }
 }

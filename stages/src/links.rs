@@ -57,6 +57,20 @@ impl<T> Links<T> {
         index
     }
 
+    /// Lets go of those that are not wanted any more.
+    pub(crate) fn retain(&mut self, wanted: impl Fn(&T) -> bool) {
+        let (slots, free) = (&mut self.slots, &mut self.free);
+        self.by_id.retain(|_, index| {
+            let stays = slots[*index as usize].as_ref().is_some_and(&wanted);
+            if !stays {
+                slots[*index as usize] = None;
+                free.push(*index);
+            }
+            stays
+        });
+        self.recent.fill((LinkId(u64::MAX), 0));
+    }
+
     pub(crate) fn remove(&mut self, id: LinkId) -> Option<T> {
         let index = self.by_id.remove(&id)?;
         let recent = &mut self.recent[id.0 as usize % RECENT];
@@ -87,5 +101,10 @@ mod tests {
         assert_eq!((links.find(LinkId(65)), links.remove(LinkId(65))), (None, None));
         let index = links.insert(LinkId(7), 7);
         assert_eq!((links.find(LinkId(7)), links.find(LinkId(193))), (Some(index), None));
+        links.retain(|id| *id != 1);
+        assert_eq!((links.find(LinkId(1)), links.find(LinkId(7))), (None, Some(index)));
+        assert_eq!(links.each().count(), 2);
+        links.insert(LinkId(8), 8);
+        assert_eq!((links.slots.len(), links.find(LinkId(129)).is_some()), (3, true));
     }
 }

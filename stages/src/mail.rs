@@ -9,6 +9,7 @@ use pipeline_graph::Waker;
 use pipeline_transports::{LinkEnd, LinkId};
 
 use crate::peer::LinkLife;
+use crate::reason::Code;
 
 /// Which half of a transport a seat drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +36,13 @@ pub enum Mail {
     },
     /// Kill this link: its session ended.
     Abort(LinkId),
+    /// The poster of this link panicked: kill it, and when it is closed end whatever its transport did not know of.
+    Bereaved {
+        /// The link.
+        link: LinkId,
+        /// How the poster's slices end.
+        code: Code,
+    },
 }
 
 /// What the data path tells control.

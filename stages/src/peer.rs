@@ -113,6 +113,15 @@ impl LinkLife {
         Self { fence: Fence::new(view.unfenced.clone()), ..Self::default() }
     }
 
+    /// It dies with a stage that panicked: nobody chooses it any more, and what of it had begun is unfenced, unless its
+    /// transport fences dead links (`fenced`) by itself.
+    pub(crate) fn die_with_its_stage(&self, fenced: bool) {
+        self.dead.store(true, Ordering::Relaxed);
+        if !fenced {
+            self.fence.demand();
+        }
+    }
+
     /// Whether it is dead.
     #[inline]
     pub fn is_dead(&self) -> bool {

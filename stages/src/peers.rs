@@ -79,9 +79,12 @@ impl Peers {
         self.changed();
     }
 
-    /// Adds a bell to ring when a peer changes.
+    /// Adds a bell to ring when a peer changes; once, also for a stage that is built anew after a panic.
     pub fn watch(&self, waker: Waker) {
-        self.watchers.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(waker);
+        let mut watchers = self.watchers.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !watchers.iter().any(|known| known.is(&waker)) {
+            watchers.push(waker);
+        }
     }
 
     /// Rings all watchers: a peer's links, view or state changed.

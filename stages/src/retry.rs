@@ -120,9 +120,11 @@ impl Retry {
             }
             self.rested.remove(ledger, position);
             if let Some(key) = ledger.renew(old) {
+                self.holding.grasp(key);
                 ledger.at(position).set_code(Code::DONE);
                 // Room was asked for.
                 let _ = out.push(OUT, key);
+                self.holding.let_loose();
             }
             any = true;
         }

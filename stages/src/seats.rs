@@ -1,16 +1,20 @@
 //! Which worker drives which half of which transport: the hand-over from `Transport::attach`, which makes the
 //! halves of a pair together, to the stages post, reap and serve, which are built apart.
-//! Deliberately only used while the graph starts: afterwards each stage owns its halves.
+//! Deliberately only used while the graph starts, and when a stage is built anew after a panic: afterwards each stage
+//! owns its halves.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::*, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Receiver;
 use pipeline_graph::{Seat, Waker};
 use pipeline_transports::{Error, NicId, PairId, Post, Reap, Serve, Transport, Wakes};
 
+use crate::ledger::Ledger;
 use crate::mail::{Half, Mail, PostOffice, SeatId};
 use crate::posted::Posted;
+use crate::reason::Code;
 use crate::spec::Making;
 use crate::world::TransportEntry;
 
@@ -21,14 +25,59 @@ pub type Place = (u16, u16, u16);
 pub(crate) struct Shared {
     /// Posted slices, from post to reap.
     pub(crate) posted: Posted,
-    /// Bells of post, reap and serve; whoever is missing has a silent one.
+    /// Bells of post, reap and serve; whoever is missing has a silent one. Also the lock under which a reaper goes and
+    /// comes back.
     bells: Mutex<[Option<Waker>; 3]>,
+    /// While the reaper is gone, how the slices end that it would have taken from `posted`; else 0.
+    reaper_gone: AtomicU32,
 }
 
 impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { posted: Posted::default(), bells: Mutex::default(), reaper_gone: AtomicU32::new(0) })
+    }
+
+    fn bells(&self) -> MutexGuard<'_, [Option<Waker>; 3]> {
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The reaper has panicked and its half is dropped: what is posted from here on reaches nobody, and ends so.
+    pub(crate) fn reaper_goes(&self, ledger: &Ledger, code: Code) {
+        let _bells = self.bells();
+        self.reaper_gone.store(code.raw(), Relaxed);
+        // The pair of the one in `Posted::publish`: the poster sees that nobody reaps, or we its keys.
+        fence(SeqCst);
+        self.end_posted(ledger, code);
+    }
+
+    /// Poster, after it has published keys: ends them if nobody will reap them.
+    #[inline]
+    pub(crate) fn end_unreaped(&self, ledger: &Ledger) {
+        if self.reaper_gone.load(Relaxed) != 0 {
+            self.end_if_gone(ledger);
+        }
+    }
+
+    #[cold]
+    fn end_if_gone(&self, ledger: &Ledger) {
+        let _bells = self.bells();
+        // It may have come back meanwhile: then they are its own to end.
+        match self.reaper_gone.load(Relaxed) {
+            0 => {}
+            code => self.end_posted(ledger, Code::from_raw(code)),
+        }
+    }
+
+    /// In place of the reaper, under the lock.
+    fn end_posted(&self, ledger: &Ledger, code: Code) {
+        while let Some(key) = self.posted.take() {
+            ledger.abandon_key(key, code);
+        }
+    }
+
     /// The bell of a half, if a stage drives it. For the start and for rare events: takes a lock.
     pub(crate) fn bell(&self, half: Half) -> Option<Waker> {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner)[half as usize].clone()
+        self.bells()[half as usize].clone()
     }
 
     pub(crate) fn ring(&self, half: Half) {
@@ -72,10 +121,13 @@ pub(crate) const TRANSPORTS: pipeline_configs::Key = pipeline_configs::Key {
     ..pipeline_configs::Key::PLAIN
 };
 
-#[derive(Default)]
 struct Pair {
-    shared: Option<Arc<Shared>>,
-    attached: bool,
+    shared: Arc<Shared>,
+    /// Halves that no stage has taken yet; `None` before the pair is attached.
+    halves: Option<Untaken>,
+}
+
+struct Untaken {
     post: Option<Box<dyn Post>>,
     reap: Option<Box<dyn Reap>>,
     serve: Option<Box<dyn Serve>>,
@@ -106,10 +158,8 @@ impl Seats {
         self.pairs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stage that is being built takes a half of `place`, and a letterbox for it.
-    ///
-    /// # Errors
-    /// The half went down with a stage that panicked: there is no second one.
+    /// A stage that is being built takes a half of `place`, and a letterbox for it. One that panicked comes back this
+    /// way, and gets a new half.
     pub(crate) fn join(
         &self,
         office: &PostOffice,
@@ -117,19 +167,19 @@ impl Seats {
         place: Place,
         seat: &Seat,
         box_size: usize,
-    ) -> Result<Joined, String> {
+    ) -> Joined {
         let id: SeatId = (half, place.0, place.1, place.2);
         let mut pairs = self.pairs();
-        let pair = pairs.entry(place).or_default();
-        if pair.attached {
-            return Err("its links went down with a panic; restart the node to have them back".into());
-        }
+        let pair = pairs.entry(place).or_insert_with(|| Pair { shared: Shared::new(), halves: None });
         let mail = office.open(id, seat.worker as u32, box_size, seat.waker.clone());
-        let shared = pair
-            .shared
-            .get_or_insert_with(|| Arc::new(Shared { posted: Posted::default(), bells: Mutex::default() }));
-        shared.bells.lock().unwrap_or_else(PoisonError::into_inner)[half as usize] = Some(seat.waker.clone());
-        Ok(Joined { place, shared: shared.clone(), mail })
+        let shared = pair.shared.clone();
+        let mut bells = shared.bells();
+        bells[half as usize] = Some(seat.waker.clone());
+        if half == Half::Reap {
+            shared.reaper_gone.store(0, Relaxed);
+        }
+        drop(bells);
+        Joined { place, shared, mail }
     }
 
     /// Makes the halves of every pair: after all stages were built and before any link is dialled. (A pair that was
@@ -138,53 +188,58 @@ impl Seats {
     /// # Errors
     /// What the first transport that fails says; the links of that pair could never work.
     pub fn attach_all(&self, transports: &[TransportEntry]) -> Result<(), Error> {
-        let mut pairs = self.pairs();
-        let places: Vec<Place> = pairs.keys().copied().collect();
-        for place in places {
-            if let Some(pair) = pairs.get_mut(&place) {
-                attach(pair, place, &*transports[usize::from(place.0)].transport)?;
-            }
+        for (place, pair) in self.pairs().iter_mut().filter(|(_, pair)| pair.halves.is_none()) {
+            pair.halves = Some(attach(&pair.shared, *place, &*transports[usize::from(place.0)].transport)?);
         }
         Ok(())
     }
 
-    fn attached<T>(
+    /// The half that was made with its pair; once that was taken, and lost, one that is made for it alone.
+    fn half<T>(
         &self,
         place: Place,
         transport: &dyn Transport,
-        take: impl FnOnce(&mut Pair) -> Option<T>,
+        take: impl Fn(&mut Untaken) -> Option<T>,
     ) -> Option<T> {
         let mut pairs = self.pairs();
         let pair = pairs.get_mut(&place)?;
-        if let Err(error) = attach(pair, place, transport) {
-            tracing::error!(?place, %error, "the transport gives no halves: its links stay shut");
+        if let Some(half) = pair.halves.as_mut().and_then(&take) {
+            return Some(half);
         }
-        take(pair)
+        match attach(&pair.shared, place, transport) {
+            Ok(mut made) => {
+                let half = take(&mut made);
+                // The other halves of a second attach are not needed: those of the first are in use.
+                pair.halves.get_or_insert(made);
+                half
+            }
+            Err(error) => {
+                tracing::error!(?place, %error, "the transport gives no halves: its links stay shut");
+                None
+            }
+        }
     }
 
     pub(crate) fn post(&self, place: Place, transport: &dyn Transport) -> Option<Box<dyn Post>> {
-        self.attached(place, transport, |pair| pair.post.take())
+        self.half(place, transport, |halves| halves.post.take())
     }
 
     pub(crate) fn reap(&self, place: Place, transport: &dyn Transport) -> Option<Box<dyn Reap>> {
-        self.attached(place, transport, |pair| pair.reap.take())
+        self.half(place, transport, |halves| halves.reap.take())
     }
 
     pub(crate) fn serve(&self, place: Place, transport: &dyn Transport) -> Option<Box<dyn Serve>> {
-        self.attached(place, transport, |pair| pair.serve.take())
+        self.half(place, transport, |halves| halves.serve.take())
     }
 }
 
-/// Asks the transport for the halves of a pair, once.
-fn attach(pair: &mut Pair, place: Place, transport: &dyn Transport) -> Result<(), Error> {
-    let Some(shared) = pair.shared.clone().filter(|_| !pair.attached) else { return Ok(()) };
-    pair.attached = true;
+/// Asks the transport for the halves of a pair.
+fn attach(shared: &Arc<Shared>, place: Place, transport: &dyn Transport) -> Result<Untaken, Error> {
     let bell = |half| match shared.bell(half) {
         Some(bell) => pipeline_transports::Waker::new(move || bell.wake()),
         None => pipeline_transports::Waker::none(),
     };
     let wakes = Wakes { post: bell(Half::Post), reap: bell(Half::Reap), serve: bell(Half::Serve) };
     let halves = transport.attach(NicId(place.1), PairId(place.2), wakes)?;
-    (pair.post, pair.reap, pair.serve) = (Some(halves.post), Some(halves.reap), halves.serve);
-    Ok(())
+    Ok(Untaken { post: Some(halves.post), reap: Some(halves.reap), serve: halves.serve })
 }

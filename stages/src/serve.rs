@@ -58,11 +58,11 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     let two_sided = |t: u16| world.transports[usize::from(t)].transport.caps().two_sided;
     let places = seats::places(making, seat).into_iter().filter(|place| two_sided(place.0));
     let join = |place| {
-        let seat = world.seats.join(&world.mail, mail::Half::Serve, place, seat, making.box_size)?;
+        let seat = world.seats.join(&world.mail, mail::Half::Serve, place, seat, making.box_size);
         let transport = world.transports[usize::from(seat.place.0)].transport.clone();
-        Ok(Drive { transport, half: None, joined: false, seat, lanes: HashSet::new() })
+        Drive { transport, half: None, joined: false, seat, lanes: HashSet::new() }
     };
-    let drives = places.map(join).collect::<Result<_, String>>()?;
+    let drives = places.map(join).collect();
     Ok(Box::new(Serve { world, budget, drives, closed: Vec::new() }))
 }
 
@@ -77,7 +77,8 @@ struct Drive {
 
 impl Drive {
     fn step(&mut self, world: &World, now: Nanos, budget: usize, closed: &mut Vec<LinkId>) -> bool {
-        if !self.joined {
+        // One that could not be made is tried again when somebody needs it.
+        if self.half.is_none() && (!self.joined || !self.seat.mail.is_empty()) {
             self.joined = true;
             self.half = world.seats.serve(self.seat.place, &*self.transport);
         }
@@ -92,7 +93,7 @@ impl Drive {
                 // Without a half the end is dropped here, and that is the end of it.
                 (Mail::Adopt { end, .. }, None) => closed.push(end.id),
                 (Mail::Abort(link), Some(half)) => half.fence(link),
-                (Mail::Abort(_), None) => {}
+                (Mail::Abort(_), None) | (Mail::Bereaved { .. }, _) => {}
             }
         }
         let Some(half) = &mut self.half else { return any };

@@ -59,11 +59,11 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     let world = making.own();
     world.ledger.holders.add(seat.waker.clone());
     let join = |place| {
-        let joined = world.seats.join(&world.mail, Half::Post, place, seat, making.box_size)?;
+        let joined = world.seats.join(&world.mail, Half::Post, place, seat, making.box_size);
         let transport = world.transports[usize::from(joined.place.0)].transport.clone();
-        Ok(Drive::new(joined, transport))
+        Drive::new(joined, transport)
     };
-    let drives = seats::places(making, seat).into_iter().map(join).collect::<Result<_, String>>()?;
+    let drives = seats::places(making, seat).into_iter().map(join).collect();
     let links = making.config.limits.links as usize;
     Ok(Box::new(WrPost {
         drives,
@@ -92,9 +92,10 @@ impl Drive {
         Self { transport, half: None, joined: false, seat, dirty: false }
     }
 
-    /// Takes the half, at the first look: by then all of its pair's stages have been built.
+    /// Takes the half, at the first look: by then all of its pair's stages have been built. One that could not be
+    /// made is tried again when somebody needs it.
     fn ready(&mut self, world: &World) {
-        if !self.joined {
+        if self.half.is_none() && (!self.joined || !self.seat.mail.is_empty()) {
             self.joined = true;
             self.half = world.seats.post(self.seat.place, &*self.transport);
         }
@@ -145,14 +146,20 @@ impl WrPost {
                 any = true;
                 match mail {
                     Mail::Adopt { end, life } => {
-                        let Some(half) = &mut drive.half else { continue };
                         let id = end.id;
-                        half.adopt(end);
+                        let Some(half) = &mut drive.half else {
+                            // Dropped here, its end tells the reaper; nobody may choose it meanwhile.
+                            life.dead.store(true, Relaxed);
+                            continue;
+                        };
+                        // Links that died while nothing waited for them are noticed by nobody else.
+                        self.links.retain(|lane| lane.active || !lane.life.is_dead());
                         let lane = Lane { id, drive: at, life, waiting: List::default(), active: false };
                         self.links.insert(id, lane);
+                        half.adopt(end);
                     }
                     // The reap half aborts; here it only takes nothing more.
-                    Mail::Abort(id) => {
+                    Mail::Abort(id) | Mail::Bereaved { link: id, .. } => {
                         if let Some(lane) = self.links.find(id).and_then(|i| self.links.get(i)) {
                             lane.life.dead.store(true, Relaxed);
                         }
@@ -231,9 +238,11 @@ impl WrPost {
             if out.room(RETRY, key) == 0 {
                 break;
             }
+            self.holding.grasp(key);
             self.adrift.remove(ledger, position);
             // Room was asked for.
             let _ = out.push(RETRY, key);
+            self.holding.let_loose();
             any = true;
         }
         any
@@ -281,6 +290,7 @@ fn post(
         if seat.shared.posted.publish(keys, earliest) {
             seat.shared.ring(Half::Reap);
         }
+        seat.shared.end_unreaped(ledger);
         any |= taken > 0;
         if taken < n {
             break;
@@ -367,28 +377,42 @@ impl Stage<Key> for WrPost {
     }
 }
 
-/// A panicking `wr_post` takes its links along: the reap halves are told to abort them, and end what was posted.
+/// A panicking `wr_post` takes its links along: the reap halves are told to abort them. What waited ends here; what was
+/// being handed over when it panicked may be in the transport's hands, and so is the reaper's to end.
 impl Drop for WrPost {
     fn drop(&mut self) {
         let Some(code) = self.holding.epitaph() else { return };
         let (ledger, office) = (&*self.world.ledger, &self.world.mail);
         // Before anything ends: some of it may have begun.
         for lane in self.links.each() {
-            lane.life.dead.store(true, Relaxed);
-            if !self.drives[lane.drive].transport.caps().fenced {
-                lane.life.fence.demand();
+            lane.life.die_with_its_stage(self.drives[lane.drive].transport.caps().fenced);
+        }
+        if let [first, ..] = &self.work.requests[..self.work.handed] {
+            let link = ledger.at(ledger.position(Key::from_raw(first.id.0))).link();
+            let drive = self.links.find(link).and_then(|i| self.links.get(i)).map(|lane| lane.drive);
+            let handed = self.work.requests[..self.work.handed].iter().map(|w| Key::from_raw(w.id.0));
+            if let Some(shared) = drive.map(|d| &self.drives[d].seat.shared) {
+                shared.posted.publish(handed, 0);
+                shared.end_unreaped(ledger);
             }
         }
-        for given in &self.work.requests[..self.work.handed] {
-            ledger.abandon(ledger.position(Key::from_raw(given.id.0)), code);
-        }
+        let reaper = |seat: &Joined| seat.id(Half::Reap);
         for lane in self.links.each() {
-            let (transport, nic, pair) = self.drives[lane.drive].seat.place;
-            // A full box means that reap is gone as well.
-            let _ = office.post((Half::Reap, transport, nic, pair), Mail::Abort(lane.id));
+            // A box that is closed or full means that reap is gone as well.
+            let _ =
+                office.post(reaper(&self.drives[lane.drive].seat), Mail::Bereaved { link: lane.id, code });
             while let Some(position) = lane.waiting.pop(ledger) {
                 self.holding.let_go(ledger, position);
                 ledger.abandon(position, code);
+            }
+        }
+        for drive in &self.drives {
+            office.close(drive.seat.id(Half::Post));
+            for letter in drive.mail().try_iter() {
+                if let Mail::Adopt { end, life } = letter {
+                    life.dead.store(true, Relaxed);
+                    let _ = office.post(reaper(&drive.seat), Mail::Bereaved { link: end.id, code });
+                }
             }
         }
         self.adrift.abandon(ledger, code);

@@ -127,9 +127,11 @@ impl CqReap {
             if out.room(RETRY, key) == 0 {
                 break;
             }
+            self.holding.grasp(key);
             self.again.remove(ledger, position);
             // Room was asked for.
             let _ = out.push(RETRY, key);
+            self.holding.let_loose();
             any = true;
         }
         any

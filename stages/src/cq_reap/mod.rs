@@ -2,6 +2,7 @@
 //! back from their transport. Deliberately the only place where a posted slice becomes the engine's again.
 
 mod fencing;
+mod orphans;
 mod verdict;
 
 use std::sync::Arc;
@@ -64,14 +65,14 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     world.ledger.holders.add(seat.waker.clone());
     let links = making.config.limits.links as usize;
     let join = |place| {
-        let seat = world.seats.join(&world.mail, Half::Reap, place, seat, making.box_size)?;
+        let seat = world.seats.join(&world.mail, Half::Reap, place, seat, making.box_size);
         let transport = world.transports[usize::from(seat.place.0)].transport.clone();
         let completions = Completions::with_capacity(BATCH);
         let fenced = transport.caps().fenced;
-        Ok(Drive { transport, fenced, half: None, joined: false, seat, completions, next: 0 })
+        Drive { transport, fenced, half: None, joined: false, seat, completions, next: 0 }
     };
     Ok(Box::new(CqReap {
-        drives: seats::places(making, seat).into_iter().map(join).collect::<Result<_, String>>()?,
+        drives: seats::places(making, seat).into_iter().map(join).collect(),
         links: Links::with_capacity(links),
         closed: Vec::with_capacity(links),
         holding: Holding::new(&world.ledger, making.ix()),
@@ -98,7 +99,8 @@ struct Drive {
 
 impl Drive {
     fn ready(&mut self, world: &World) {
-        if !self.joined {
+        // One that could not be made is tried again when somebody needs it.
+        if self.half.is_none() && (!self.joined || !self.seat.mail.is_empty()) {
             self.joined = true;
             self.half = world.seats.reap(self.seat.place, &*self.transport);
         }
@@ -112,6 +114,8 @@ struct Lane {
     life: Arc<LinkLife>,
     /// We killed it: what it takes along is not to blame.
     aborted: bool,
+    /// Its poster panicked while it handed slices over: how those end that the transport did not know of.
+    bereaved: Option<Code>,
 }
 
 struct CqReap {
@@ -137,16 +141,24 @@ impl CqReap {
             drive.ready(&self.world);
             while let Ok(mail) = drive.seat.mail.try_recv() {
                 any = true;
-                let Some(half) = &mut drive.half else { continue };
+                let Some(half) = &mut drive.half else {
+                    if let Mail::Adopt { end, life } = mail {
+                        life.dead.store(true, Relaxed);
+                        self.closed.push(end.id);
+                    }
+                    continue;
+                };
+                let bereaved = if let Mail::Bereaved { code, .. } = mail { Some(code) } else { None };
                 match mail {
                     Mail::Adopt { end, life } => {
                         let id = end.id;
+                        self.links.insert(id, Lane { id, drive: at, life, aborted: false, bereaved: None });
                         half.adopt(end);
-                        self.links.insert(id, Lane { id, drive: at, life, aborted: false });
                     }
-                    Mail::Abort(id) => {
+                    Mail::Abort(id) | Mail::Bereaved { link: id, .. } => {
                         if let Some(lane) = self.links.find(id).and_then(|i| self.links.get(i)) {
                             lane.aborted = true;
+                            lane.bereaved = lane.bereaved.or(bereaved);
                             lane.life.dead.store(true, Relaxed);
                             half.abort(id);
                         }
@@ -160,15 +172,21 @@ impl CqReap {
     /// Watches what was posted since the last look. What has completed meanwhile is known by its phase, and
     /// what was posted again by its generation: neither is watched twice.
     fn watch_posted(&mut self) {
-        let ledger = &*self.world.ledger;
+        let world = self.world.clone();
+        let (ledger, mut strays) = (&*world.ledger, false);
         for drive in &self.drives {
             drive.seat.shared.posted.wake();
             while let Some(key) = drive.seat.shared.posted.take() {
                 let position = ledger.position(key);
-                if ledger.at(position).is(key.generation(), Phase::Posted) {
+                let slot = ledger.at(position);
+                if slot.is(key.generation(), Phase::Posted) {
                     self.holding.hold(ledger, position);
+                    strays |= self.links.find(slot.link()).is_none();
                 }
             }
+        }
+        if strays {
+            self.end_strays();
         }
     }
 
@@ -314,7 +332,9 @@ impl CqReap {
         if port.is_some_and(|port| out.room(port, key) == 0) {
             return false;
         }
+        self.holding.grasp(key);
         if ledger.unpost(key).is_none() {
+            self.holding.let_loose();
             return true;
         }
         self.holding.let_go(ledger, ledger.position(key));
@@ -334,11 +354,16 @@ impl CqReap {
             // Room was asked for.
             let _ = out.push(port, key);
         }
+        self.holding.let_loose();
         true
     }
 
     /// A link is dead, and everything of it has completed.
     fn close(&mut self, at: usize, id: LinkId) {
+        let bereaved = self.links.find(id).and_then(|i| self.links.get(i)).and_then(|lane| lane.bereaved);
+        if let Some(code) = bereaved {
+            self.end_unknown(id, code);
+        }
         if let Some(lane) = self.links.remove(id) {
             lane.life.dead.store(true, Relaxed);
         }
@@ -412,35 +437,5 @@ impl Stage<Key> for CqReap {
             0 => Drained::Empty,
             n => Drained::Holds(n),
         }
-    }
-}
-
-/// A panicking `cq_reap` takes its links along: nobody posts on them any more, control hears that they are closed,
-/// and what was posted ends with its halves (see the drop of [`Holding`], which comes after theirs).
-impl Drop for CqReap {
-    fn drop(&mut self) {
-        if self.holding.epitaph().is_none() {
-            return;
-        }
-        self.watch_posted();
-        for lane in self.links.each() {
-            lane.life.dead.store(true, Relaxed);
-            if !self.drives[lane.drive].fenced {
-                lane.life.fence.demand();
-            }
-            self.closed.push(lane.id);
-        }
-        self.abandon_waiting();
-        for drive in &self.drives {
-            self.world.mail.close(drive.seat.id(Half::Reap));
-            for letter in drive.seat.mail.try_iter() {
-                if let Mail::Adopt { end, life } = letter {
-                    life.dead.store(true, Relaxed);
-                    self.closed.push(end.id);
-                }
-            }
-            drive.seat.shared.ring(Half::Post);
-        }
-        self.closed.drain(..).for_each(|link| self.world.leave(Event::LinkClosed(link)));
     }
 }

@@ -14,9 +14,12 @@ pub(crate) struct Bells {
 }
 
 impl Bells {
-    /// Adds a worker's bell.
+    /// Adds a worker's bell; once, also for a stage that is built anew after a panic.
     pub(crate) fn add(&self, waker: Waker) {
-        self.wakers.write().unwrap_or_else(PoisonError::into_inner).push(waker);
+        let mut wakers = self.wakers.write().unwrap_or_else(PoisonError::into_inner);
+        if !wakers.iter().any(|known| known.is(&waker)) {
+            wakers.push(waker);
+        }
     }
 
     /// A stage is about to sleep until [`Self::ring_awaited`]; it must look once more after this.

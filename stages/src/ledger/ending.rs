@@ -119,9 +119,7 @@ impl<'a> Ending<'a> {
     }
 
     /// Gives everything back, and counts down.
-    pub fn finish(mut self) {
-        self.settle();
-    }
+    pub fn finish(self) {}
 
     fn settle(&mut self) {
         if self.chained > 0 {
@@ -150,6 +148,13 @@ impl<'a> Ending<'a> {
             self.ledger.credits.ring_awaited();
         }
         self.used = 0;
+    }
+}
+
+/// Also when its owner panics: what was ended is counted down.
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.settle();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The ledger: fixed tables of slices, requests and batches, planned at start, and the one way each ends.
 //! Deliberately no lock and no growth: what does not fit is answered `Busy`.
 
+mod abandon;
 mod batches;
 mod bells;
 mod crowd;
@@ -138,7 +139,7 @@ impl Ledger {
     /// Tables of these sizes. Allocates all there will ever be.
     pub fn new(sizes: Sizes, regions: Arc<Regions>) -> Self {
         let total = sizes.slices as usize + sizes.requests as usize;
-        let slots: Box<[Slot]> = (0..total).map(|_| Slot::default()).collect();
+        let slots: Box<[Slot]> = (0..total).map(|_| Slot::vacant()).collect();
         let requests: Box<[_]> = (0..sizes.requests).map(|_| RequestSlot::vacant()).collect();
         let free = FreeList::full(sizes.slices, |i| &slots[i as usize].next);
         let free_requests = FreeList::full(sizes.requests, |i| &requests[i as usize].chain);
@@ -359,41 +360,6 @@ impl Ledger {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Acquire)
-    }
-
-    /// Ends a slice whose holder is gone. What a transport had may have been applied, or not.
-    pub(crate) fn abandon(&self, position: u32, code: Code) {
-        let (slot, key) = (self.at(position), self.key_at(position));
-        let posted = slot.step(key.generation(), Phase::Posted, Phase::Live);
-        let unknown = posted && slot.op() == pipeline_transports::Op::Write;
-        slot.set_code(if unknown { Code::new(Reason::Undetermined, code.stage()) } else { code });
-        let mut ending = Ending::new(self);
-        ending.end(key);
-        ending.finish();
-    }
-
-    /// Ends every slice that has not ended, as `reason`. Only when no stage and no transport runs any more: after
-    /// the engine was stopped by force, or failed to start.
-    pub fn end_all(&self, reason: Reason) {
-        for position in 0..self.positions() {
-            let (slot, key) = (self.at(position), self.key_at(position));
-            slot.step(key.generation(), Phase::Posted, Phase::Live);
-            if slot.is(key.generation(), Phase::Live) && !self.is_cut(position) {
-                slot.set_code(Code::new(reason, crate::reason::SUBMIT_STAGE));
-                let mut ending = Ending::new(self);
-                ending.end(key);
-                ending.finish();
-            }
-        }
-        for batch in self.outbox.batches() {
-            self.end_notice(batch, Code::new(reason, NOTICE_STAGE));
-        }
-    }
-
-    /// Whether a position is that of a cover slice whose last slice counts in its place.
-    fn is_cut(&self, position: u32) -> bool {
-        let Some(request) = position.checked_sub(self.slices) else { return false };
-        self.request(request).cut.load(Relaxed) == self.at(position).len()
     }
 
     // ---- requests and batches --------------------------------------------------------------------------

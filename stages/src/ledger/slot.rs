@@ -101,6 +101,11 @@ pub struct Birth {
 }
 
 impl Slot {
+    /// A free one that has had no life. Its generation is not 0, so that no key with nothing in it names it.
+    pub(crate) fn vacant() -> Self {
+        Self { word: AtomicU64::new(Phase::Free.word(1)), ..Self::default() }
+    }
+
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         (self.word.load(Relaxed) >> 32) as u32

@@ -248,10 +248,13 @@ impl Select {
             }
             let key = world.ledger.key_at(position);
             // Out of the wheel and the list first: once sent it may be anywhere.
+            self.holding.grasp(key);
             self.waiting[way.0].slices.remove(&world.ledger, position);
             self.holding.let_go(&world.ledger, position);
             let lanes = self.lanes(key, slot);
-            match Self::place(&world, &mut sight, key, slot, lanes, out) {
+            let placed = Self::place(&world, &mut sight, key, slot, lanes, out);
+            self.holding.let_loose();
+            match placed {
                 Placed::Sent => {
                     self.waiting[way.0].barren = 0;
                     any = true;

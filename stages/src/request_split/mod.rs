@@ -357,6 +357,8 @@ impl Split {
         ledger.request(cover.request()).add_slices(used as u32 - u32::from(finished));
         if finished {
             self.leave(world, position);
+            // Its slices count in its place: the key that brought it names nothing any more.
+            ledger.renew(ledger.key_at(position));
         } else {
             self.open[peer.0 as usize].move_to_cut(ledger, position);
         }

@@ -183,13 +183,13 @@ fn step(world: &World, seat: &mut Seat, done: &mut Completions) {
     for mail in seat.boxes[1].try_iter() {
         match mail {
             Mail::Adopt { end, .. } => reap.adopt(end),
-            Mail::Abort(link) => reap.abort(link),
+            Mail::Abort(link) | Mail::Bereaved { link, .. } => reap.abort(link),
         }
     }
     for mail in seat.boxes[2].try_iter() {
         match (mail, serve.as_mut()) {
             (Mail::Adopt { end, .. }, Some(serve)) => serve.adopt(end),
-            (Mail::Abort(link), Some(serve)) => serve.fence(link),
+            (Mail::Abort(link) | Mail::Bereaved { link, .. }, Some(serve)) => serve.fence(link),
             _ => {}
         }
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up shall say so and stop")]
 
 pub mod null;
+pub mod trip;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 use pipeline_configs::{Config, TransportConfig, load_str};
-use pipeline_graph::Engine;
+use pipeline_graph::{Engine, Spec};
 use pipeline_stages::faults::Verdicts;
 use pipeline_stages::files::Desk;
 use pipeline_stages::ledger::{Ledger, Sizes, Usage};
@@ -139,6 +140,38 @@ pub fn file(transport: &str, model: &str, limits: &str, slice: &str) -> Arc<Conf
     }
 }
 
+/// What the stages of a node share, over transports that a test makes itself; and what they tell control.
+pub fn world(
+    config: &Config,
+    make: impl Fn(&TransportConfig, u64, &Arc<Regions>) -> Arc<dyn Transport>,
+) -> (Arc<World>, Receiver<Event>) {
+    let (regions, incarnation) = (Arc::new(Regions::new(64)), number());
+    let (events, received) = bounded(1024);
+    let entry = |t: &TransportConfig| TransportEntry {
+        name: t.name.clone(),
+        kind: t.kind.clone(),
+        transport: make(t, incarnation, &regions),
+    };
+    let world = Arc::new(World {
+        name: config.node.name.clone(),
+        incarnation,
+        transports: config.transports.iter().map(entry).collect(),
+        ledger: Arc::new(Ledger::new(Sizes::of(&config.limits), regions.clone())),
+        regions,
+        segments: SegmentTable::new(8),
+        files: Desk::new(1),
+        peers: Peers::new(config.limits.peers as usize),
+        mail: PostOffice::default(),
+        seats: Seats::default(),
+        events,
+        inbox: Inbox::new(4, 8),
+        watchers: Watchers::default(),
+        control: OnceLock::new(),
+        callers: OnceLock::new(),
+    });
+    (world, received)
+}
+
 impl Rig {
     pub fn start(config: &Arc<Config>) -> Self {
         Self::start_over(config, |t, incarnation, regions| {
@@ -151,36 +184,23 @@ impl Rig {
         config: &Arc<Config>,
         make: impl Fn(&TransportConfig, u64, &Arc<Regions>) -> Arc<dyn Transport>,
     ) -> Self {
-        let (regions, incarnation) = (Arc::new(Regions::new(64)), number());
-        let (events, received) = bounded(1024);
-        let entry = |t: &TransportConfig| TransportEntry {
-            name: t.name.clone(),
-            kind: t.kind.clone(),
-            transport: make(t, incarnation, &regions),
-        };
-        let world = Arc::new(World {
-            name: config.node.name.clone(),
-            incarnation,
-            transports: config.transports.iter().map(entry).collect(),
-            ledger: Arc::new(Ledger::new(Sizes::of(&config.limits), regions.clone())),
-            regions,
-            segments: SegmentTable::new(8),
-            files: Desk::new(1),
-            peers: Peers::new(config.limits.peers as usize),
-            mail: PostOffice::default(),
-            seats: Seats::default(),
-            events,
-            inbox: Inbox::new(4, 8),
-            watchers: Watchers::default(),
-            control: OnceLock::new(),
-            callers: OnceLock::new(),
-        });
-        let specs = catalog::specs(config, &world).unwrap();
+        Self::start_around(config, make, |_, spec| spec)
+    }
+
+    /// Also around each stage, by its name.
+    pub fn start_around(
+        config: &Arc<Config>,
+        make: impl Fn(&TransportConfig, u64, &Arc<Regions>) -> Arc<dyn Transport>,
+        around: impl Fn(&str, Arc<dyn Spec<Key>>) -> Arc<dyn Spec<Key>>,
+    ) -> Self {
+        let (world, events) = world(config, make);
+        let specs = catalog::specs(config, &world).unwrap().into_iter().zip(&config.blueprint.stages);
+        let specs = specs.map(|(spec, stage)| around(&stage.name, spec)).collect();
         let faults = Arc::new(Verdicts(world.clone()));
         let engine = Engine::start(&config.blueprint, specs, faults).unwrap();
         world.seats.attach_all(&world.transports).unwrap();
         let client = Client::new(world.clone(), Arc::new(engine.inlet()), config.limits.deadline);
-        Self { config: config.clone(), world, engine: Some(engine), client, events: received }
+        Self { config: config.clone(), world, engine: Some(engine), client, events }
     }
 
     /// Knows a peer, without any link.

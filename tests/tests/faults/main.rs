@@ -6,6 +6,7 @@ mod completions;
 mod connecting;
 mod notices;
 mod notices_cut;
+mod panics;
 mod proxy;
 mod registering;
 #[allow(dead_code, reason = "another test program uses the rest of it")]

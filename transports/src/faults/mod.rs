@@ -9,6 +9,7 @@ mod desk;
 mod plan;
 mod post;
 mod reap;
+mod serve;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,7 @@ use crate::caps::Caps;
 use crate::clock::{self, Nanos};
 use crate::control::Control;
 use crate::error::Error;
-use crate::link::{Halves, Link, LinkId, Wakes};
+use crate::link::{Halves, Link, LinkId, Serve, Wakes};
 use crate::memory::{Access, Memory};
 use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Transport};
 
@@ -33,12 +34,14 @@ pub struct Faulty {
     /// Its name in the file.
     name: String,
     peers: Arc<Mutex<HashMap<LinkId, String>>>,
+    /// By pair: halves of a second attach work with those of the first.
+    desks: Mutex<HashMap<(NicId, PairId), Arc<Desk>>>,
 }
 
 impl Faulty {
     /// Around the transport `name`.
     pub fn new(name: &str, inner: Arc<dyn Transport>, plan: Plan) -> Self {
-        Self { inner, plan, name: name.to_owned(), peers: Arc::default() }
+        Self { inner, plan, name: name.to_owned(), peers: Arc::default(), desks: Mutex::default() }
     }
 
     /// Lets a connection wait, hang until `by`, or fail.
@@ -124,9 +127,12 @@ impl Transport for Faulty {
 
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
         let halves = self.inner.attach(nic, pair, wake.clone())?;
-        let desk = Arc::new(Desk::new(self.plan.clone(), &self.name, self.peers.clone()));
+        let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Desk::new(self.plan.clone(), &self.name, self.peers.clone()));
+        let desk = desks.entry((nic, pair)).or_insert_with(new).clone();
         let post = post::PostHalf { inner: halves.post, desk: desk.clone(), reaper: wake.reap };
-        let reap = reap::ReapHalf { inner: halves.reap, desk };
-        Ok(Halves { post: Box::new(post), reap: Box::new(reap), serve: halves.serve })
+        let reap = reap::ReapHalf { inner: halves.reap, desk: desk.clone(), adopted: false };
+        let serve = halves.serve.map(|inner| Box::new(serve::ServeHalf { inner, desk }) as Box<dyn Serve>);
+        Ok(Halves { post: Box::new(post), reap: Box::new(reap), serve })
     }
 }

@@ -13,6 +13,8 @@ pub enum Site {
     Slice,
     /// A completion that comes back from it.
     Completion,
+    /// A step of the target's side that has answered work requests; no peer is known to it.
+    Serve,
     /// Memory that is registered with it.
     Registration,
     /// A link that is dialled.
@@ -47,6 +49,8 @@ pub enum Effect {
     /// It fails: a work request without having been posted, a completion though the transport said otherwise, a
     /// registration or a connection with an error.
     Fail,
+    /// The stage that handles it panics: when it hands the work request over, takes the completion, serves.
+    Panic,
 }
 
 /// One rule. It never strikes twice in the same event.
@@ -66,10 +70,12 @@ impl Rule {
     /// When the effect makes no sense there. Only completions can be duplicated: a work request posted twice would
     /// read and write memory that has been given back meanwhile. And a registration cannot be dropped.
     pub fn new(site: Site, when: When, effect: Effect) -> Self {
+        let stage = matches!(site, Site::Slice | Site::Completion | Site::Serve);
         let sense = match effect {
             Effect::Duplicate(_) => site == Site::Completion,
-            Effect::Drop => site != Site::Registration,
-            Effect::Delay(_) | Effect::Fail => true,
+            Effect::Drop => site != Site::Registration && site != Site::Serve,
+            Effect::Delay(_) | Effect::Fail => site != Site::Serve,
+            Effect::Panic => stage,
         };
         assert!(sense, "a rule that {site:?} shall {effect:?} makes no sense");
         assert!(!matches!(when, When::Nth(0) | When::Every(0)), "events are counted from 1");
@@ -122,6 +128,15 @@ pub(super) struct Fate {
     pub(super) lost: bool,
     pub(super) echo: Option<Duration>,
     pub(super) fails: bool,
+    panics: bool,
+}
+
+impl Fate {
+    /// Panics if that is what shall happen. Call it without any lock.
+    pub(super) fn or_panic(self) -> Self {
+        assert!(!self.panics, "a panic that a test has planned");
+        self
+    }
 }
 
 impl Default for Plan {
@@ -184,6 +199,7 @@ impl Plan {
                 Effect::Drop => fate.lost = true,
                 Effect::Duplicate(after) => fate.echo = Some(after),
                 Effect::Fail => fate.fails = true,
+                Effect::Panic => fate.panics = true,
             }
         }
         fate
@@ -239,8 +255,13 @@ mod tests {
     #[test]
     fn senseless_rules_are_refused() {
         let twice = Effect::Duplicate(Duration::ZERO);
-        for (site, effect) in [(Site::Slice, twice), (Site::Dial, twice), (Site::Registration, Effect::Drop)]
-        {
+        for (site, effect) in [
+            (Site::Slice, twice),
+            (Site::Dial, twice),
+            (Site::Registration, Effect::Drop),
+            (Site::Dial, Effect::Panic),
+            (Site::Serve, Effect::Fail),
+        ] {
             assert!(std::panic::catch_unwind(|| Rule::new(site, When::Nth(1), effect)).is_err(), "{site:?}");
         }
     }

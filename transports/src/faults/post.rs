@@ -46,7 +46,7 @@ impl Post for PostHalf {
             if self.inner.room(link) == 0 {
                 return Posted { taken };
             }
-            let fate = self.desk.judge(Site::Slice, link);
+            let fate = self.desk.judge(Site::Slice, link).or_panic();
             if fate.lost {
                 continue;
             }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::clock::Nanos;
-use crate::faults::desk::Desk;
+use crate::faults::desk::{Desk, State};
 use crate::faults::plan::Site;
 use crate::link::{Arming, Cancelled, LinkEnd, LinkId, Reap};
 use crate::wr::{Completion, Completions, Outcome, WrId};
@@ -14,6 +14,17 @@ use crate::wr::{Completion, Completions, Outcome, WrId};
 pub(super) struct ReapHalf {
     pub(super) inner: Box<dyn Reap>,
     pub(super) desk: Arc<Desk>,
+    /// It has had links: those of a second attach that are not needed never have.
+    pub(super) adopted: bool,
+}
+
+/// Its links die with it, and what was to be said of them interests nobody.
+impl Drop for ReapHalf {
+    fn drop(&mut self) {
+        if self.adopted {
+            *self.desk.state() = State::default();
+        }
+    }
 }
 
 impl ReapHalf {
@@ -36,7 +47,7 @@ impl ReapHalf {
 
     /// What becomes of a completion.
     fn pass(&self, now: Nanos, completion: Completion, out: &mut Completions) {
-        let fate = self.desk.judge(Site::Completion, completion.link);
+        let fate = self.desk.judge(Site::Completion, completion.link).or_panic();
         let after = |delay: std::time::Duration| now.saturating_add(delay.as_nanos() as Nanos);
         if let Some(echo) = fate.echo {
             self.desk.state().late.push((after(echo), completion));
@@ -53,6 +64,7 @@ impl ReapHalf {
 
 impl Reap for ReapHalf {
     fn adopt(&mut self, end: LinkEnd) {
+        self.adopted = true;
         self.inner.adopt(end);
     }
 
