@@ -58,6 +58,12 @@ impl Key {
     pub fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
+
+    /// The key of the same slot in its next generation.
+    #[inline]
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.wrapping_add(1 << 32))
+    }
 }
 
 #[cfg(test)]
@@ -73,5 +79,6 @@ mod tests {
         assert_eq!((slice.index(), slice.generation()), (0x7fff_ffff, 0xffff_ffff));
         assert_eq!((cover.index(), cover.generation()), (5, 9));
         assert_eq!(Key::from_raw(cover.raw()), cover);
+        assert_eq!((slice.next(), cover.next()), (Key::slice(0x7fff_ffff, 0), Key::cover(5, 10)));
     }
 }

@@ -266,11 +266,10 @@ fn post(
         while n < room {
             let Some(position) = lane.waiting.pop(ledger) else { break };
             holding.let_go(ledger, position);
-            let (key, slot) = (ledger.key_at(position), ledger.at(position));
-            if !slot.step(key.generation(), Phase::Live, Phase::Posted) {
-                ledger.count_stale();
-                continue;
-            }
+            let slot = ledger.at(position);
+            // Posted under a new key: whoever still has the one that brought it, as a batch does after a panic, must not
+            // take it for its own when it comes back from the transport, on another worker.
+            let Some(key) = ledger.post(ledger.key_at(position)) else { continue };
             work.requests[n] = slot.work(key);
             earliest = earliest.min(slot.deadline());
             n += 1;

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use pipeline_stages::mail::Event;
+use pipeline_stages::peer::PeerId;
 use pipeline_stages::{Batch, Options, Reason, Request, Status, catalog};
 use pipeline_transports::{Access, Transport};
 use rig::null::Null;
@@ -106,32 +107,23 @@ fn a_panic_leaves_its_link_unfenced() {
     }
 }
 
-/// What control would do: opens new links for those that closed.
-fn relink(rig: &Rig, there: &Target) {
-    let closed = |e| matches!(e, Event::LinkClosed(_));
-    if rig.events.try_iter().filter(|e| closed(e.clone())).count() > 0 {
-        let peer = rig.world.peers.iter().next().unwrap().0;
-        rig.link(peer, there);
-    }
-}
-
-fn wait(rig: &Rig, there: &Target, batch: &Batch, what: &str) -> u32 {
+fn wait(rig: &Rig, peer: PeerId, there: &Target, batch: &Batch, what: &str) -> u32 {
     let by = std::time::Instant::now() + LONG;
     while batch.poll().is_none() {
-        relink(rig, there);
+        rig.relink(peer, there);
         assert!(std::time::Instant::now() < by, "{what}: not done: {:?}", rig.world.ledger.usage());
         std::thread::yield_now();
     }
     batch.poll().unwrap().failed
 }
 
-/// Each stage panics once, in each posture, all on one worker: each request ends once and in time, those that
-/// were caught name the stage, nothing is left behind, and the next batch is done without a restart.
+/// Each stage panics once, in each posture, on one worker and with queues between them: each request ends once and in
+/// time, those that were caught name the stage, nothing is left behind, and the next batch is done without a restart.
 #[test]
 fn a_panicking_stage() {
     let stages = ["admit", "split", "route", "select", "post", "retry", "notify", "reap"];
     let postures = [Posture::Halfway, Posture::InHand, Posture::Full, Posture::Poll];
-    for (model, stage, posture) in [INLINE].into_iter().flat_map(|model| {
+    for (model, stage, posture) in [INLINE, QUEUES].into_iter().flat_map(|model| {
         stages.into_iter().flat_map(move |stage| postures.into_iter().map(move |p| (model, stage, p)))
     }) {
         // Others are not sure to find something when they are polled: the simulator has them.
@@ -162,7 +154,7 @@ fn a_panicking_stage() {
         let admits = stage == "admit";
         wire.set(if admits || posture == Posture::Poll { 0 } else { 20 });
         let batch = rig.client.submit(&requests, Options::default()).unwrap();
-        let failed = wait(&rig, &there, &batch, &what);
+        let failed = wait(&rig, peer, &there, &batch, &what);
         assert!(wire.is_sprung(), "{what}: it did not panic");
         for status in batch.results() {
             let Status::Failed(failure) = status else { continue };
@@ -174,7 +166,11 @@ fn a_panicking_stage() {
         assert!(failed < 200 || admits, "{what}: it took all along");
         drop(batch);
         let again = rig.client.submit(&requests, Options::default()).unwrap();
-        assert!(wait(&rig, &there, &again, &what) < 10, "{what}: {:?}", again.results().collect::<Vec<_>>());
+        assert!(
+            wait(&rig, peer, &there, &again, &what) < 10,
+            "{what}: {:?}",
+            again.results().collect::<Vec<_>>()
+        );
         drop(again);
         rig.all_back();
         assert!(rig.world.regions.remove(local).is_ok(), "{what}: a pin was left");

@@ -64,3 +64,38 @@ impl Ledger {
         self.request(request).cut.load(Relaxed) == self.at(position).len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pipeline_transports::{Op, RegionId, Span};
+
+    use super::*;
+    use crate::ledger::Birth;
+    use crate::peer::PeerId;
+
+    /// A slice that was posted and came back is its reaper's: the key that brought it to its poster, which a batch still
+    /// names after the poster's panic, neither finds nor ends it.
+    #[test]
+    fn what_came_back_is_not_the_posters() {
+        let ledger = crate::testing::ledger(4, 2);
+        let span = Span { region: RegionId(0), offset: 0, key: 0 };
+        let birth = Birth {
+            request: 0,
+            batch: 0,
+            peer: PeerId(0),
+            op: Op::Write,
+            local: span,
+            remote: span,
+            len: 1,
+            deadline: 1,
+            transport: None,
+        };
+        ledger.at(0).bear(&birth);
+        let brought = ledger.key_at(0);
+        let posted = ledger.post(brought).unwrap();
+        assert!(ledger.post(brought).is_none() && ledger.posted(brought).is_none());
+        assert!(ledger.posted(posted).is_some() && ledger.unpost(posted).is_some());
+        ledger.abandon_key(brought, Code::new(Reason::StagePanic, 0));
+        assert!(ledger.live(brought).is_none() && ledger.live(posted).is_some());
+    }
+}

@@ -284,6 +284,18 @@ impl Ledger {
         self.stale.fetch_add(1, Relaxed);
     }
 
+    /// Hands a slice to a transport: the key that the work request carries. The old one is stale from here on; `None`
+    /// (and counted) if it was before.
+    #[inline]
+    pub(crate) fn post(&self, key: Key) -> Option<Key> {
+        let slot = self.at(self.position(key));
+        if slot.step_on(key.generation(), Phase::Live, Phase::Posted) {
+            return Some(key.next());
+        }
+        self.count_stale();
+        None
+    }
+
     /// Takes a posted slice back from its transport, once: `None` (and counted) for every later or older
     /// completion.
     #[inline]

@@ -215,28 +215,50 @@ impl Rig {
 
     /// Dials one link a pair to a peer that it has met.
     pub fn link(&self, id: PeerId, target: &Target) -> Vec<LinkId> {
-        let mut links = Vec::new();
-        for (at, entry) in self.world.transports.iter().enumerate() {
-            for pair in 0..self.world.mail.pairs(Half::Post, at as u16, 0) {
-                links.push(self.dial(id, target, at as u16, pair, entry));
-            }
-        }
-        let peer = self.world.peers.get(id).unwrap();
-        let ids = links.iter().map(|l: &LinkRef| l.id).collect();
-        peer.links.store(Arc::new(links));
-        peer.set_state(PeerState::Up);
-        self.world.peers.changed();
+        let links = self.pairs().map(|(at, pair)| self.dial(target, at, pair).expect("its stages run"));
+        let links: Vec<LinkRef> = links.collect();
+        let ids = links.iter().map(|l| l.id).collect();
+        self.publish(id, links);
         ids
     }
 
-    fn dial(
-        &self,
-        id: PeerId,
-        target: &Target,
-        transport: u16,
-        pair: u16,
-        entry: &TransportEntry,
-    ) -> LinkRef {
+    /// As control: forgets links that have closed, and dials those that are missing. A seat whose stage is being built
+    /// anew takes none: it is dialled at the next call.
+    pub fn relink(&self, id: PeerId, target: &Target) {
+        let closed = |event| if let Event::LinkClosed(link) = event { Some(link) } else { None };
+        let closed: Vec<LinkId> = self.events.try_iter().filter_map(closed).collect();
+        let mut links: Vec<LinkRef> = self.world.peers.get(id).unwrap().links.load().to_vec();
+        let before = links.len();
+        links.retain(|link| !closed.contains(&link.id));
+        let mut changed = links.len() < before;
+        for (at, pair) in self.pairs() {
+            if links.iter().all(|l| (l.transport, l.pair) != (at, PairId(pair)))
+                && let Some(link) = self.dial(target, at, pair)
+            {
+                links.push(link);
+                changed = true;
+            }
+        }
+        if changed {
+            self.publish(id, links);
+        }
+    }
+
+    /// Transports and pairs.
+    fn pairs(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
+        let transports = 0..self.world.transports.len() as u16;
+        transports.flat_map(|at| (0..self.world.mail.pairs(Half::Post, at, 0)).map(move |pair| (at, pair)))
+    }
+
+    fn publish(&self, id: PeerId, links: Vec<LinkRef>) {
+        let peer = self.world.peers.get(id).unwrap();
+        peer.links.store(Arc::new(links));
+        peer.set_state(PeerState::Up);
+        self.world.peers.changed();
+    }
+
+    /// `None` where a seat takes no links now.
+    fn dial(&self, target: &Target, transport: u16, pair: u16) -> Option<LinkRef> {
         let path = Path {
             link: LinkId(number()),
             nic: NicId(0),
@@ -248,16 +270,19 @@ impl Rig {
         };
         let offer = &target.view.offers[usize::from(transport)];
         let by = clock::now() + 1_000_000_000;
-        let link = now(entry.transport.dial(&path, offer, &mut NoControl, by)).unwrap();
-        let life = Arc::new(LinkLife::to(&target.view));
-        for (half, end) in [(Half::Post, link.post), (Half::Reap, link.reap)] {
-            let mail = Mail::Adopt { end: end.unwrap(), life: life.clone() };
-            assert!(self.world.mail.post((half, transport, 0, pair), mail).is_ok());
+        let dialled = &self.world.transports[usize::from(transport)].transport;
+        let link = now(dialled.dial(&path, offer, &mut NoControl, by)).unwrap();
+        let (life, mail) = (Arc::new(LinkLife::to(&target.view)), &self.world.mail);
+        // In this order: what is posted on a link that its reaper has not heard of belongs to one that is gone.
+        for (half, end) in [(Half::Reap, link.reap), (Half::Post, link.post)] {
+            let adopt = Mail::Adopt { end: end.unwrap(), life: life.clone() };
+            if mail.post((half, transport, 0, pair), adopt).is_err() {
+                let _ = mail.post((Half::Reap, transport, 0, pair), Mail::Abort(path.link));
+                return None;
+            }
         }
-        let worker = self.world.mail.worker((Half::Post, transport, 0, pair)).unwrap();
-        let (nic, pair) = (path.nic, path.pair);
-        let _ = id;
-        LinkRef { id: path.link, transport, nic, pair, post_worker: worker, life }
+        let post_worker = mail.worker((Half::Post, transport, 0, pair)).unwrap();
+        Some(LinkRef { id: path.link, transport, nic: path.nic, pair: path.pair, post_worker, life })
     }
 
     /// A local region of `len` bytes, counted up from `seed`.
