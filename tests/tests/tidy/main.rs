@@ -3,6 +3,7 @@
 
 mod arrows;
 mod docs;
+mod promises;
 mod shape;
 mod source;
 mod words;
@@ -79,6 +80,7 @@ fn the_house_is_tidy() {
     shape::check(&tree.rust, &mut breaches);
     words::check(&tree, &mut breaches);
     docs::check(&tree, &mut breaches);
+    promises::check(&tree, &mut breaches);
     breaches.sort();
     let list: Vec<String> = breaches.iter().map(Breach::to_string).collect();
     assert!(breaches.is_empty(), "{} breaches:\n{}\n", breaches.len(), list.join("\n"));
