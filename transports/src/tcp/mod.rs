@@ -31,8 +31,8 @@ pub use transport::{KIND, TcpTransport};
 /// Bytes of the buffer that takes payload nobody wants; its content is never looked at.
 const SCRATCH_BYTES: usize = 64 << 10;
 /// Bytes that one system call moves, and that a lane may move in a row before the next one's turn: little enough that a
-/// short message on another lane waits a tenth of a millisecond for it, and for what was copied in to be still in the
+/// short message on another lane waits a fraction of a millisecond for it, and for what was copied in to be still in the
 /// cache when the other side copies it out.
-const TURN_BYTES: usize = 256 << 10;
+const TURN_BYTES: usize = 1 << 20;
 /// Bytes a `sendmsg` of the bare loop is given: it has nobody to be fair to.
 const SEND_BYTES: usize = 2 << 20;
