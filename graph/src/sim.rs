@@ -4,7 +4,8 @@
 //! A worker runs the very turn, arming and bell of production; only the sleep itself is a state here instead of a
 //! system call. It is over when the bell was rung or the armed deadline has come, never by the longest sleep of the
 //! pool: whoever relies on that has lost a wake-up. When all sleep the simulator wakes each of them once for
-//! nothing, as a kernel may: one that finds work slept beside it. Then time may leap.
+//! nothing, as a kernel may: one that finds work, and has not armed a deadline that is as good as here, slept beside
+//! it. Then time may leap.
 //!
 //! Deliberately without descriptors and without anybody else who acts: what submits, dials or cancels is for the
 //! caller, between two steps, and so is the leap.
@@ -30,6 +31,9 @@ use crate::worker::Worker;
 
 /// Most and least time that a step takes.
 const STEP_NS: (u64, u64) = (50, 1_500);
+
+/// Stages arm deadlines rounded up to the tick of a coarse clock: work that is due by then may be found that much early.
+const COARSE_NS: Nanos = 1 << 20;
 
 /// Splitmix64: the same numbers for a seed, everywhere and for ever.
 #[derive(Clone, Debug)]
@@ -264,9 +268,17 @@ impl<T: Item> Simulation<T> {
     fn wake_for_nothing(&mut self) -> Stepped {
         let now = self.now();
         for walker in self.engines.iter_mut().flat_map(|e| &mut e.walkers) {
-            if walker.finds_work(now) {
-                return Stepped::LostWakeUp { worker: walker.name.clone() };
+            let armed = walker.worker.sleeper.armed_until();
+            if !walker.finds_work(now) {
+                continue;
             }
+            let worker = walker.name.clone();
+            if armed > now.saturating_add(COARSE_NS) {
+                return Stepped::LostWakeUp { worker };
+            }
+            walker.worker.sleeper.stay();
+            walker.stand = Stand::Awake;
+            return Stepped::Worker { worker, what: "is woken for nothing and works" };
         }
         // What one did may have rung another: it found nothing before, and may find nothing now.
         let mut walkers = self.engines.iter_mut().flat_map(|e| &mut e.walkers);

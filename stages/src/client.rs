@@ -192,7 +192,7 @@ impl Client {
         let batch = ledger.batches.take().ok_or_else(|| busy("limits.batches", 1, 0))?;
         let deadline =
             u64::try_from(options.deadline.unwrap_or(self.deadline).as_nanos()).unwrap_or(u64::MAX);
-        let deadline = clock::now().saturating_add(deadline);
+        let deadline = self.world.time.now().saturating_add(deadline);
         if let Some(body) = &options.notice {
             let Remote { peer, incarnation, .. } = requests[0].remote;
             if !ledger.outbox.put(batch, Parcel { peer, incarnation, deadline, body: body.clone() }) {

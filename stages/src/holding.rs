@@ -27,8 +27,9 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    pub(crate) fn new(ledger: &Arc<Ledger>, stage: StageIx) -> Self {
-        let wheel = Wheel::new(pipeline_transports::clock::now());
+    /// Its wheel begins to turn `now`.
+    pub(crate) fn new(ledger: &Arc<Ledger>, now: Nanos, stage: StageIx) -> Self {
+        let wheel = Wheel::new(now);
         let (cancels, doomed, over) = (ledger.cancels(), List::default(), List::default());
         Self { ledger: ledger.clone(), wheel, cancels, doomed, over, hand: None, stage }
     }
@@ -234,7 +235,7 @@ mod tests {
                 transport: None,
             });
         }
-        let mut holding = Holding::new(&ledger, 0);
+        let mut holding = Holding::new(&ledger, now, 0);
         ledger.cancel(1);
         holding.cancelled(&ledger, |_| panic!("nothing is held yet"));
         holding.hold(&ledger, 0);

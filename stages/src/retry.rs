@@ -59,7 +59,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     world.ledger.holders.add(seat.waker.clone());
     let backoff = values.time("backoff").map_or(1_000_000, |t| t.as_nanos() as Nanos);
     let attempts = values.number("attempts").unwrap_or(3).clamp(1, 255) as u32;
-    let holding = Holding::new(&world.ledger, making.ix());
+    let holding = Holding::new(&world.ledger, world.time.now(), making.ix());
     Ok(Box::new(Retry { world, stage: making.ix(), attempts, backoff, holding, rested: List::default() }))
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pipeline_graph::{Callers, Waker};
+use pipeline_graph::{Callers, Time, Waker};
 use pipeline_transports::{Regions, Transport};
 
 use crate::files::Desk;
@@ -38,6 +38,8 @@ pub struct World {
     pub name: String,
     /// Random, new with every start.
     pub incarnation: u64,
+    /// Where deadlines and wheels begin: the machine's time, or that of a simulation.
+    pub time: Time,
     /// Registered regions.
     pub regions: Arc<Regions>,
     /// Our own segments: names for regions, told to peers.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use crossbeam_channel::{Sender, bounded};
 use pipeline_configs::{Config, SegmentConfig, SegmentKind};
-use pipeline_graph::{Engine as Graph, Inlet as GraphInlet, Waker};
+use pipeline_graph::{Engine as Graph, Inlet as GraphInlet, Time, Waker};
 use pipeline_stages::catalog;
 use pipeline_stages::control::{Control, Settings};
 use pipeline_stages::faults::Verdicts;
@@ -91,6 +91,7 @@ fn world(config: &Config, events: Sender<Event>, wrap: Wrap<'_>) -> Result<World
     Ok(World {
         name: config.node.name.clone(),
         incarnation,
+        time: Time::default(),
         ledger: Arc::new(Ledger::new(Sizes::of(&config.limits), regions.clone())),
         regions,
         segments: SegmentTable::new(SEGMENTS),

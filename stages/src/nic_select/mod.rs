@@ -62,7 +62,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     Ok(Box::new(Select {
         waiting: (0..2 * peers).map(|_| Waiting::default()).collect(),
         ring: VecDeque::with_capacity(2 * peers),
-        holding: Holding::new(&world.ledger, making.ix()),
+        holding: Holding::new(&world.ledger, world.time.now(), making.ix()),
         mixes: vec![Mix::default(); peers].into(),
         now: 0,
         stage: making.ix(),

@@ -7,7 +7,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-use pipeline_graph::Waker;
+use pipeline_graph::{Time, Waker};
 use pipeline_stages::World;
 use pipeline_stages::control::{Control, Settings};
 use pipeline_stages::files::{Desk, Job};
@@ -87,6 +87,7 @@ pub fn world(name: &str, with: With) -> (Arc<World>, Receiver<Event>) {
     let world = World {
         name: name.to_owned(),
         incarnation,
+        time: Time::default(),
         segments: SegmentTable::new(64),
         files: Desk::new(64),
         transports,

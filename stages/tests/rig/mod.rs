@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 use pipeline_configs::{Config, TransportConfig, load_str};
-use pipeline_graph::{Engine, Spec};
+use pipeline_graph::{Engine, Spec, Time};
 use pipeline_stages::faults::Verdicts;
 use pipeline_stages::files::Desk;
 use pipeline_stages::ledger::{Ledger, Sizes, Usage};
@@ -29,7 +29,7 @@ use pipeline_stages::{Client, Key, Remote, World, catalog};
 use pipeline_transports::control::Control;
 use pipeline_transports::transport::BoxFuture;
 use pipeline_transports::{
-    Access, Error, LinkId, Memory, Nanos, NicId, PairId, Path, RegionId, Regions, Transport, clock, transport,
+    Access, Error, LinkId, Memory, Nanos, NicId, PairId, Path, RegionId, Regions, Transport, transport,
 };
 
 /// Numbers that no two rigs of a process share.
@@ -145,6 +145,15 @@ pub fn world(
     config: &Config,
     make: impl Fn(&TransportConfig, u64, &Arc<Regions>) -> Arc<dyn Transport>,
 ) -> (Arc<World>, Receiver<Event>) {
+    world_in(config, Time::default(), make)
+}
+
+/// As before, in this time.
+pub fn world_in(
+    config: &Config,
+    time: Time,
+    make: impl Fn(&TransportConfig, u64, &Arc<Regions>) -> Arc<dyn Transport>,
+) -> (Arc<World>, Receiver<Event>) {
     let (regions, incarnation) = (Arc::new(Regions::new(64)), number());
     let (events, received) = bounded(1024);
     let entry = |t: &TransportConfig| TransportEntry {
@@ -155,6 +164,7 @@ pub fn world(
     let world = Arc::new(World {
         name: config.node.name.clone(),
         incarnation,
+        time,
         transports: config.transports.iter().map(entry).collect(),
         ledger: Arc::new(Ledger::new(Sizes::of(&config.limits), regions.clone())),
         regions,
@@ -215,7 +225,7 @@ impl Rig {
 
     /// Dials one link a pair to a peer that it has met.
     pub fn link(&self, id: PeerId, target: &Target) -> Vec<LinkId> {
-        let links = self.pairs().map(|(at, pair)| self.dial(target, at, pair).expect("its stages run"));
+        let links = self.pairs().map(|(at, pair)| dial(&self.world, &target.view, at, pair).expect("its stages run"));
         let links: Vec<LinkRef> = links.collect();
         let ids = links.iter().map(|l| l.id).collect();
         self.publish(id, links);
@@ -233,7 +243,7 @@ impl Rig {
         let mut changed = links.len() < before;
         for (at, pair) in self.pairs() {
             if links.iter().all(|l| (l.transport, l.pair) != (at, PairId(pair)))
-                && let Some(link) = self.dial(target, at, pair)
+                && let Some(link) = dial(&self.world, &target.view, at, pair)
             {
                 links.push(link);
                 changed = true;
@@ -255,34 +265,6 @@ impl Rig {
         peer.links.store(Arc::new(links));
         peer.set_state(PeerState::Up);
         self.world.peers.changed();
-    }
-
-    /// `None` where a seat takes no links now.
-    fn dial(&self, target: &Target, transport: u16, pair: u16) -> Option<LinkRef> {
-        let path = Path {
-            link: LinkId(number()),
-            nic: NicId(0),
-            pair: PairId(pair),
-            lane: 0,
-            peer: "target".into(),
-            address: ([127, 0, 0, 1], 1).into(),
-            session: transport::SessionId([0; 16]),
-        };
-        let offer = &target.view.offers[usize::from(transport)];
-        let by = clock::now() + 1_000_000_000;
-        let dialled = &self.world.transports[usize::from(transport)].transport;
-        let link = now(dialled.dial(&path, offer, &mut NoControl, by)).unwrap();
-        let (life, mail) = (Arc::new(LinkLife::to(&target.view)), &self.world.mail);
-        // In this order: what is posted on a link that its reaper has not heard of belongs to one that is gone.
-        for (half, end) in [(Half::Reap, link.reap), (Half::Post, link.post)] {
-            let adopt = Mail::Adopt { end: end.unwrap(), life: life.clone() };
-            if mail.post((half, transport, 0, pair), adopt).is_err() {
-                let _ = mail.post((Half::Reap, transport, 0, pair), Mail::Abort(path.link));
-                return None;
-            }
-        }
-        let post_worker = mail.worker((Half::Post, transport, 0, pair)).unwrap();
-        Some(LinkRef { id: path.link, transport, nic: path.nic, pair: path.pair, post_worker, life })
     }
 
     /// A local region of `len` bytes, counted up from `seed`.
@@ -308,6 +290,33 @@ impl Rig {
             std::thread::yield_now();
         }
     }
+}
+
+/// Dials a link for a pair of a node, and hands its ends over; `None` if the other side cannot be reached, and where a
+/// seat takes no links now.
+pub fn dial(world: &World, view: &PeerView, transport: u16, pair: u16) -> Option<LinkRef> {
+    let path = Path {
+        link: LinkId(number()),
+        nic: NicId(0),
+        pair: PairId(pair),
+        lane: 0,
+        peer: view.name.clone(),
+        address: ([127, 0, 0, 1], 1).into(),
+        session: transport::SessionId([0; 16]),
+    };
+    let (at, by) = (usize::from(transport), world.time.now() + 1_000_000_000);
+    let link = now(world.transports[at].transport.dial(&path, &view.offers[at], &mut NoControl, by)).ok()?;
+    let (life, mail) = (Arc::new(LinkLife::to(view)), &world.mail);
+    // In this order: what is posted on a link that its reaper has not heard of belongs to one that is gone.
+    for (half, end) in [(Half::Reap, link.reap), (Half::Post, link.post)] {
+        let adopt = Mail::Adopt { end: end.unwrap(), life: life.clone() };
+        if mail.post((half, transport, 0, pair), adopt).is_err() {
+            let _ = mail.post((Half::Reap, transport, 0, pair), Mail::Abort(path.link));
+            return None;
+        }
+    }
+    let post_worker = mail.worker((Half::Post, transport, 0, pair)).unwrap();
+    Some(LinkRef { id: path.link, transport, nic: path.nic, pair: path.pair, post_worker, life })
 }
 
 pub fn pattern(len: u64, seed: u8) -> Vec<u8> {

@@ -8,6 +8,9 @@ use pipeline_graph::{
 };
 use pipeline_stages::Key;
 
+/// What such a panic says.
+pub const TRIPPED: &str = "the trip wire of a test";
+
 /// In which posture a stage panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posture {
@@ -99,13 +102,13 @@ impl Stage<Key> for Instance {
         if self.posture == Posture::InHand {
             input.pop();
         }
-        panic!("the trip wire of a test");
+        panic!("{TRIPPED}");
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         let polled = self.inner.poll(out, cx);
         let trips = self.posture == Posture::Poll && polled == Polled::Busy && self.wire.counts(1);
-        assert!(!trips, "the trip wire of a test");
+        assert!(!trips, "{TRIPPED}");
         polled
     }
 
