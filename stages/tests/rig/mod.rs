@@ -225,7 +225,8 @@ impl Rig {
 
     /// Dials one link a pair to a peer that it has met.
     pub fn link(&self, id: PeerId, target: &Target) -> Vec<LinkId> {
-        let links = self.pairs().map(|(at, pair)| dial(&self.world, &target.view, at, pair).expect("its stages run"));
+        let links =
+            self.pairs().map(|(at, pair)| dial(&self.world, &target.view, at, pair).expect("its stages run"));
         let links: Vec<LinkRef> = links.collect();
         let ids = links.iter().map(|l| l.id).collect();
         self.publish(id, links);
