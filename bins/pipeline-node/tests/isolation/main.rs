@@ -29,21 +29,20 @@ fn a_frozen_neighbour_costs_nothing() {
     assert!(beside.floor <= 1.5, "{beside}");
 }
 
-/// Requests of 4 KiB beside one of a terabyte, to another peer and to the same one, in both directions.
+/// What 99 of 100 small requests may take here beside a terabyte, at the median of rounds. Without the engine's fairness
+/// it was 252 ms to the same peer and minutes for reads; how much of the rest is the scheduler's only the bench can tell.
+const STARVED_US: f64 = 150_000.0;
+
+/// Requests of 4 KiB beside one of a terabyte are not starved, to another peer and to the same one, in both directions.
 #[test]
 fn a_terabyte_beside_small_requests() {
     let giant = Giant::new(&[]);
-    // Without an idle CPU a thread that is woken waits for the scheduler: that is not the engine's to answer for.
-    let counting = giant.beside_counting(8, 200);
-    println!("beside threads that count: {counting}");
+    println!("beside threads that count: {}", giant.beside_counting(2, 200));
     for to in [To::OtherPeer, To::SamePeer] {
         for write in [true, false] {
-            let (beside, gb_per_s) = giant.beside(8, 200, to, write);
+            let (beside, gb_per_s) = giant.beside(5, 200, to, write);
             println!("{to:?} write={write}: {beside}, {gb_per_s:.2} GB/s");
-            assert!(
-                beside.floor <= 4.0 * counting.floor.max(1.0),
-                "{to:?} write={write}: {beside}; {counting}"
-            );
+            assert!(beside.beside_us <= STARVED_US, "{to:?} write={write}: {beside}");
         }
     }
 }
