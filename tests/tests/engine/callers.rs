@@ -127,23 +127,3 @@ fn deadlines_fire_while_somebody_waits() {
     client.stop();
     until("the region", || client.usage().requests == 0);
 }
-
-/// Prints how long a write of 4 KiB takes, by a thread of the engine and by the caller itself.
-#[test]
-#[ignore = "a measurement, which prints and asserts nothing: run it with --ignored --no-capture"]
-fn latency_beside_a_resident_pool() {
-    let target = target("1MiB");
-    for (name, client) in [("resident", engine(&[])), ("caller", callers(""))] {
-        let kv = open(&client, &target).segment("kv").unwrap();
-        let local = client.allocate(4096).unwrap();
-        let mut taken: Vec<_> = (0..20_000)
-            .map(|_| {
-                let begin = Instant::now();
-                done(&client, &[Request::write(&local, 0, kv.at(0), 4096)]);
-                begin.elapsed()
-            })
-            .collect();
-        taken.sort_unstable();
-        println!("{name}: p50 {:?}, p99 {:?}", taken[taken.len() / 2], taken[taken.len() * 99 / 100]);
-    }
-}
