@@ -2,7 +2,7 @@
 //! once, or its batch has failed.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use pipeline_node::{
@@ -117,13 +117,11 @@ fn another_start_of_the_receiver_is_told_nothing() {
     nothing_left(&client, [region]);
 }
 
-/// Cuts the way and stops the receiver again and again, until it is told to end: how often.
-fn trouble(receiver: &Process, proxy: &Proxy, over: &AtomicBool) -> u32 {
+/// Cuts the way and stops the receiver again and again, until it is told to end; counts how often.
+fn trouble(receiver: &Process, proxy: &Proxy, over: &AtomicBool, turns: &AtomicU32) {
     let nap = |ms| std::thread::sleep(Duration::from_millis(ms));
-    for turn in 0.. {
-        if over.load(Relaxed) {
-            return turn;
-        }
+    while !over.load(Relaxed) {
+        let turn = turns.fetch_add(1, Relaxed);
         nap(15);
         match turn % 4 {
             0 | 2 => proxy.cut(),
@@ -141,12 +139,12 @@ fn trouble(receiver: &Process, proxy: &Proxy, over: &AtomicBool) -> u32 {
             }
         }
     }
-    unreachable!("it goes on until it is over")
 }
 
-/// A thousand batches with a notice each, from four threads, to a process that is stopped again and again and whose
-/// connections are cut again and again: the notice of every batch that is done came exactly once, that of a failed
-/// one at most once, nothing else came, and a good part is done.
+/// A thousand batches or more with a notice each, from four threads, to a process that is stopped again and again and
+/// whose connections are cut again and again: the notice of every batch that is done came exactly once, that of a
+/// failed one at most once, nothing else came, and a good part is done. However fast the machine is, they go on until
+/// each kind of trouble came three times.
 #[test]
 fn exactly_once_or_failed() {
     let receiver = Process::start("receive");
@@ -154,13 +152,13 @@ fn exactly_once_or_failed() {
     let client = engine(&[]);
     let kv = kv_of(&client, &proxy.address.to_string());
     let region = client.allocate(4096).unwrap();
-    let over = AtomicBool::new(false);
+    let (over, turns) = (AtomicBool::new(false), AtomicU32::new(0));
     let ends: HashMap<String, bool> = std::thread::scope(|scope| {
-        let troubled = scope.spawn(|| trouble(&receiver, &proxy, &over));
-        let (client, kv, region) = (&client, &kv, &region);
+        scope.spawn(|| trouble(&receiver, &proxy, &over, &turns));
+        let (client, kv, region, turns) = (&client, &kv, &region, &turns);
         let send = |t: usize| {
             let mut ends = Vec::new();
-            for first in (0..250).step_by(10) {
+            for first in (0..).step_by(10).take_while(|first| *first < 250 || turns.load(Relaxed) < 12) {
                 let bodies: Vec<_> = (first..first + 10).map(|i| format!("{t}-{i}")).collect();
                 let batches: Vec<_> =
                     bodies.iter().map(|body| submit(client, region, kv, body, PATIENCE)).collect();
@@ -172,11 +170,9 @@ fn exactly_once_or_failed() {
         let senders: Vec<_> = (0..4).map(|t| scope.spawn(move || send(t))).collect();
         let ends = senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect();
         over.store(true, Relaxed);
-        let turns = troubled.join().unwrap();
-        assert!(turns >= 8, "no trouble: {turns} turns");
         ends
     });
-    assert_eq!(ends.len(), 1000);
+    assert!(ends.len() >= 1000);
     let done = ends.values().filter(|done| **done).count();
     // What the receiver was given after the last word about a failed batch comes before this one's.
     let last = || submit(&client, &region, &kv_of(&client, &proxy.address.to_string()), "last", PATIENCE);
@@ -195,7 +191,7 @@ fn exactly_once_or_failed() {
         assert!(if *done { times == 1 } else { times <= 1 }, "{body}: done {done}, heard {times} times");
     }
     assert!(heard.keys().all(|body| ends.contains_key(body)));
-    assert!(done > 100, "only {done} of 1000 were done: the trouble is too much to tell anything");
+    assert!(done > 100, "only {done} of {} were done: the trouble is too much to tell anything", ends.len());
     nothing_left(&client, [region]);
 }
 
