@@ -1,6 +1,7 @@
 //! `copy`: files and trees to or from a `dir` segment of a node, through the pipeline, verified at both ends.
 
 mod assembly;
+mod carry;
 mod download;
 mod names;
 mod place;
@@ -154,7 +155,7 @@ fn up(node: &Engine, peer: &Peer, from: &[PathBuf], to: &RemotePlace) -> Result<
                 }
             }
         },
-        |bench, task| upload::work(&session, bench, task),
+        |bench, task| upload::work(&session, &carry::ByWrite, bench, task),
     )?;
     session.close();
     Ok((files, progress.finish()))

@@ -1,7 +1,7 @@
-//! Local files to a peer: read a chunk, WRITE it into the lease, tell the peer to append it, commit.
+//! Local files to a peer: begin, have each extent carried there ([`Carrier`]), commit.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,6 +9,7 @@ use crossbeam_channel::Sender;
 use pipeline_node::{FileAnswer, FileRequest};
 
 use super::assembly::{Assembly, Ended};
+use super::carry::{Carrier, Extent};
 use super::names::under;
 use super::session::{Bench, Session};
 use super::walk::{Found, Kind, Walk};
@@ -38,6 +39,7 @@ pub struct Upload {
     id: u32,
     file: File,
     from: PathBuf,
+    to: String,
     state: Mutex<Assembly>,
 }
 
@@ -87,9 +89,9 @@ fn large(
     tasks: &Sender<Task>,
 ) -> Result<(), String> {
     let file = File::open(from).map_err(|e| e.to_string())?;
-    let id = begin(session, &file, to, len)?;
+    let id = begin(session, &file, &to, len)?;
     let state = Mutex::new(Assembly::new(len.div_ceil(session.chunk)));
-    let upload = Arc::new(Upload { id, file, from: from.to_path_buf(), state });
+    let upload = Arc::new(Upload { id, file, from: from.to_path_buf(), to, state });
     let mut offset = 0;
     while offset < len {
         let piece = session.chunk.min(len - offset);
@@ -99,19 +101,19 @@ fn large(
     Ok(())
 }
 
-fn begin(session: &Session<'_>, file: &File, to: String, len: u64) -> Result<u32, String> {
+fn begin(session: &Session<'_>, file: &File, to: &str, len: u64) -> Result<u32, String> {
     let executable = file.metadata().map_err(|e| e.to_string())?.permissions().mode() & 0o100 != 0;
-    match session.ask(FileRequest::Begin { lease: session.lease(), path: to, len, executable })? {
+    match session.ask(FileRequest::Begin { lease: session.lease(), path: to.to_owned(), len, executable })? {
         FileAnswer::Begun { upload } => Ok(upload),
         other => Err(format!("unexpected answer {other:?}")),
     }
 }
 
 /// Does one task.
-pub fn work(session: &Session<'_>, bench: &mut Bench, task: Task) {
+pub fn work(session: &Session<'_>, carrier: &dyn Carrier, bench: &mut Bench, task: Task) {
     match task {
         Task::Small { from, to } => {
-            let done = small(session, bench, &from, to);
+            let done = small(session, carrier, bench, &from, &to);
             conclude(session, &from, done);
         }
         Task::Chunk { upload, offset, len } => {
@@ -120,7 +122,8 @@ pub fn work(session: &Session<'_>, bench: &mut Bench, task: Task) {
             let moved = if spoilt {
                 Err("another part of it failed".to_owned())
             } else {
-                chunk(session, bench, &upload.file, upload.id, offset, len)
+                let (file, to) = (&upload.file, upload.to.as_str());
+                carry(session, carrier, bench, &Extent { file, to, upload: upload.id, offset, len })
             };
             let ended = match moved {
                 Ok(crc) => state().moved(offset, len, crc),
@@ -138,38 +141,32 @@ pub fn work(session: &Session<'_>, bench: &mut Bench, task: Task) {
     }
 }
 
-fn small(session: &Session<'_>, bench: &mut Bench, from: &Path, to: String) -> Result<(), String> {
+fn small(
+    session: &Session<'_>,
+    carrier: &dyn Carrier,
+    bench: &mut Bench,
+    from: &Path,
+    to: &str,
+) -> Result<(), String> {
     let file = File::open(from).map_err(|e| e.to_string())?;
     let len = file.metadata().map_err(|e| e.to_string())?.len();
     if len > session.chunk {
         return Err("it grew while it was being copied".into());
     }
     let upload = begin(session, &file, to, len)?;
-    let crc = if len == 0 { Ok(0) } else { chunk(session, bench, &file, upload, 0, len) };
+    let whole = Extent { file: &file, to, upload, offset: 0, len };
+    let crc = if len == 0 { Ok(0) } else { carry(session, carrier, bench, &whole) };
     crc.and_then(|crc| commit(session, upload, crc)).inspect_err(|_| abort(session, upload))
 }
 
-/// Moves one chunk; answers its CRC32C.
-fn chunk(
+/// Moves one extent; answers its CRC32C.
+fn carry(
     session: &Session<'_>,
+    carrier: &dyn Carrier,
     bench: &mut Bench,
-    file: &File,
-    upload: u32,
-    offset: u64,
-    len: u64,
+    extent: &Extent<'_>,
 ) -> Result<u32, String> {
-    let bytes = &mut bench.buffer[..len as usize];
-    file.read_exact_at(bytes, offset).map_err(|e| match e.kind() {
-        std::io::ErrorKind::UnexpectedEof => "it shrank while it was being copied".to_owned(),
-        _ => e.to_string(),
-    })?;
-    let crc = crc32c::crc32c(bytes);
-    bench.region.write(0, bytes).map_err(|e| e.to_string())?;
-    session.put(bench, len)?;
-    let lease_offset = bench.lease_offset;
-    session.ask(FileRequest::Chunk { upload, file_offset: offset, lease_offset, len })?;
-    session.progress.bytes(len);
-    Ok(crc)
+    carrier.carry(session, bench, extent).inspect(|_| session.progress.bytes(extent.len))
 }
 
 fn commit(session: &Session<'_>, upload: u32, crc32c: u32) -> Result<(), String> {
