@@ -196,7 +196,21 @@ pub enum SegmentKind {
         path: PathBuf,
         /// Bytes of the bounce region files pass through.
         buffer: u64,
+        /// From which nodes it may fetch what clients write here.
+        pull: PullFrom,
     },
+}
+
+/// From which nodes the bytes of files may be fetched at the word of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PullFrom {
+    /// None.
+    Off,
+    /// Those under `[peers]`; with a key, all that know it.
+    #[default]
+    Known,
+    /// Any address.
+    Any,
 }
 
 impl SegmentKind {

@@ -50,8 +50,8 @@ pub mod wait;
 pub mod wiring;
 
 pub use config::{
-    Config, DirectoryConfig, Interface, Limits, NicConfig, Node, RouteConfig, SegmentConfig, SegmentKind,
-    StageConfig, TransportConfig,
+    Config, DirectoryConfig, Interface, Limits, NicConfig, Node, PullFrom, RouteConfig, SegmentConfig,
+    SegmentKind, StageConfig, TransportConfig,
 };
 pub use finding::{Finding, Findings, Severity};
 pub use load::{Loaded, Options, load, load_str};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::body::{self, Form};
 use crate::codes;
-use crate::config::{SegmentConfig, SegmentKind};
+use crate::config::{PullFrom, SegmentConfig, SegmentKind};
 use crate::finding::Finding;
 use crate::names;
 use crate::schema::{Change, Key, Kind, Later};
@@ -95,6 +95,14 @@ pub const DIR: &[Key] = &[
         ..Key::PLAIN
     },
     ACCESS,
+    Key {
+        name: "pull",
+        kind: Kind::Word(&["off", "known", "any"]),
+        default: Some("known"),
+        doc: "From which nodes this one may fetch the bytes of files that a client writes here (`copy --fanout`); known: those under [peers], and with [auth] key_file every node that proves to know the key; any: whatever address a client names; off: none.",
+        change: Change::Restart,
+        ..Key::PLAIN
+    },
 ];
 
 /// A kind of segment.
@@ -168,7 +176,14 @@ fn one(entry: &Entry, scope: &mut Scope<'_>) -> Option<SegmentConfig> {
     let number = |key| body.values.number(key).unwrap_or(1);
     let path = || PathBuf::from(body.values.text("path").unwrap_or(""));
     let kind = match decl.name {
-        "dir" => SegmentKind::Dir { path: path(), buffer: number("buffer") },
+        "dir" => {
+            let pull = match body.values.text("pull") {
+                Some("off") => PullFrom::Off,
+                Some("any") => PullFrom::Any,
+                _ => PullFrom::Known,
+            };
+            SegmentKind::Dir { path: path(), buffer: number("buffer"), pull }
+        }
         "file" => SegmentKind::File { path: path(), size: number("size") },
         "cuda:N" => SegmentKind::Cuda { device: gpu(word).unwrap_or(0), size: number("size") },
         _ => SegmentKind::Dram { size: number("size") },

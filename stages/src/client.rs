@@ -10,7 +10,7 @@ use pipeline_transports::{Error, RegionId, Span, clock};
 
 use crate::batch::Batch;
 use crate::key::Key;
-use crate::ledger::{Birth, NIL, Parcel, Phase, Place};
+use crate::ledger::{Birth, NIL, Parcel, Phase, Place, Told};
 use crate::peer::{PeerId, PeerState, PeerView};
 use crate::reason::{Code, Reason, SUBMIT_STAGE};
 use crate::request::{NOTICE_MAX, Options, Remote, Request};
@@ -162,10 +162,26 @@ impl Client {
     /// # Errors
     /// See [`SubmitError`]; nothing was submitted then.
     pub fn submit(&self, requests: &[Request], options: Options) -> Result<Batch, SubmitError> {
-        self.try_submit(requests, &options)
+        self.try_submit(requests, &options, None)
     }
 
-    fn try_submit(&self, requests: &[Request], options: &Options) -> Result<Batch, SubmitError> {
+    /// As [`Self::submit`], and control rings `done` when the requests have ended: for what control itself submits, which
+    /// must not wait. The requests name one peer, and the options no notice.
+    pub(crate) fn submit_telling(
+        &self,
+        requests: &[Request],
+        options: &Options,
+        done: &Waker,
+    ) -> Result<Batch, SubmitError> {
+        self.try_submit(requests, options, Some(done))
+    }
+
+    fn try_submit(
+        &self,
+        requests: &[Request],
+        options: &Options,
+        done: Option<&Waker>,
+    ) -> Result<Batch, SubmitError> {
         if !self.is_here() {
             return Err(SubmitError::Forked);
         }
@@ -193,21 +209,26 @@ impl Client {
         let deadline =
             u64::try_from(options.deadline.unwrap_or(self.deadline).as_nanos()).unwrap_or(u64::MAX);
         let deadline = self.world.time.now().saturating_add(deadline);
-        if let Some(body) = &options.notice {
+        let told = match (&options.notice, done) {
+            (Some(body), _) => Some(Told::Peer(body.clone())),
+            (None, done) => done.cloned().map(Told::Here),
+        };
+        let is_told = told.is_some();
+        if let Some(to) = told {
             let Remote { peer, incarnation, .. } = requests[0].remote;
-            if !ledger.outbox.put(batch, Parcel { peer, incarnation, deadline, body: body.clone() }) {
+            if !ledger.outbox.put(batch, Parcel { peer, incarnation, deadline, to }) {
                 ledger.batches.give(batch);
                 return Err(busy("limits.notices", 1, 0));
             }
         }
         if !ledger.reserve_requests(len) {
-            if options.notice.is_some() {
+            if is_told {
                 ledger.outbox.remove(batch);
             }
             ledger.batches.give(batch);
             return Err(busy("limits.requests", asked, ledger.free_requests()));
         }
-        self.enter(requests, batch, deadline, options.notice.is_some())?;
+        self.enter(requests, batch, deadline, is_told)?;
         Ok(Batch::new(self.world.clone(), batch, len))
     }
 
@@ -233,7 +254,7 @@ impl Client {
         let line = &self.world.ledger.line;
         let mut busy = None;
         if timeout.is_zero() || !line.is_due() || pipeline_graph::on_engine_thread() {
-            match self.try_submit(requests, &options) {
+            match self.try_submit(requests, &options, None) {
                 Err(error @ SubmitError::Busy { .. }) => busy = Some(error),
                 end => return end,
             }
@@ -244,7 +265,7 @@ impl Client {
         let place = line.stand();
         loop {
             if place.may_try() || busy.is_none() && clock::now() >= by {
-                match self.try_submit(requests, &options) {
+                match self.try_submit(requests, &options, None) {
                     Err(error @ SubmitError::Busy { .. }) => busy = Some(error),
                     end => return end,
                 }

@@ -70,6 +70,7 @@ pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
     let client = Client::new(world.clone(), inlet, config.limits.deadline);
     // After the graph: control dials for seats that have opened their boxes.
     let control = Control::start(world.clone(), settings(&config)?, hear)?;
+    control.pull_by(client.clone());
     Ok(Parts { world, config, client, graph: RwLock::new(graph), control, book })
 }
 
@@ -148,10 +149,10 @@ fn open_segment(world: &Arc<World>, book: &Book, segment: &SegmentConfig) -> Res
     let unregistered = |e: Error| Error::Start(format!("segment `{}`: {e}", segment.name));
     let region = book.register(world, Memory::allocate(bytes)?, access).map_err(unregistered)?;
     book.publish(world, &segment.name, region.id())?;
-    if let SegmentKind::Dir { path, .. } = &segment.kind {
+    if let SegmentKind::Dir { path, pull, .. } = &segment.kind {
         let opened = Root::open(&segment.name, path, region.id(), bytes, self::access(&segment.access));
         let why = |e| format!("segment `{}`: folder {}: {e}", segment.name, path.display());
-        world.files.add(opened.map_err(|e| Error::Start(why(e)))?);
+        world.files.add(opened.map_err(|e| Error::Start(why(e)))?.pulling(*pull));
     }
     Ok(())
 }

@@ -46,5 +46,7 @@ pub use pipeline_stages::{
 };
 pub use pipeline_stages::{ListenError, reason::NoticeFault};
 pub use pipeline_transports::Access;
-pub use pipeline_transports::control::{FileAnswer, FileEntry, FileKind, FileRequest};
+pub use pipeline_transports::control::{
+    ErrorCode, FileAnswer, FileEntry, FileKind, FileRequest, Pull, Token,
+};
 pub use pipeline_transports::memory::{Memory, Region};

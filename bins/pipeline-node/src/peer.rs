@@ -100,6 +100,29 @@ impl Peer {
         }
     }
 
+    /// As [`Self::files`], of several peers at once, each for up to `timeout`: their answers, in the order of the
+    /// questions. One that does not answer holds up no other.
+    ///
+    /// # Errors
+    /// Each as [`Self::files`].
+    pub fn files_of_all(
+        asked: Vec<(&Self, FileRequest)>,
+        timeout: Duration,
+    ) -> Vec<Result<FileAnswer, Error>> {
+        let Some(engine) = asked.first().map(|(peer, _)| peer.engine.clone()) else { return Vec::new() };
+        if engine.here().is_err() {
+            return asked.iter().map(|_| Err(Error::Forked)).collect();
+        }
+        let peers: Vec<&Self> = asked.iter().map(|(peer, _)| *peer).collect();
+        let asked = asked.into_iter().map(|(peer, request)| (peer.id, Message::File(request))).collect();
+        let answers = engine.inner.control.request_all(asked, by(timeout));
+        let told = answers.into_iter().zip(peers).map(|(answer, peer)| match answer? {
+            Message::Filed(answer) => Ok(answer),
+            other => Err(peer.unfit(&other)),
+        });
+        told.collect()
+    }
+
     fn ask(&self, message: Message) -> Result<Message, Error> {
         self.engine.here()?;
         Ok(self.engine.inner.control.request(self.id, message, by(ANSWER_TIMEOUT))?)

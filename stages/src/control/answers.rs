@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pipeline_transports::Offer;
-use pipeline_transports::control::{ErrorCode, FileRequest, Message};
+use pipeline_transports::control::{ErrorCode, FileAnswer, FileRequest, Message};
 use tokio::task::JoinSet;
 
 use super::accepted;
@@ -12,9 +12,10 @@ use super::dialled::Dialled;
 use super::leaving;
 use super::pages;
 use super::post::seats;
+use super::pulls;
 use super::session::Session;
 use super::shared::Shared;
-use crate::files::FileSession;
+use crate::files::{FileError, FileSession};
 use crate::mail::Half;
 use crate::notices::Desk;
 use crate::world::World;
@@ -84,7 +85,7 @@ impl Answers {
     }
 }
 
-async fn answer(shared: &Shared, files: Option<Arc<FileSession>>, message: Message) -> Message {
+async fn answer(shared: &Arc<Shared>, files: Option<Arc<FileSession>>, message: Message) -> Message {
     let world = &shared.world;
     match (message, files) {
         (Message::GetOffers, _) => Message::Offers(offers(world)),
@@ -98,7 +99,10 @@ async fn answer(shared: &Shared, files: Option<Arc<FileSession>>, message: Messa
         (Message::File(request), Some(_)) if request.begins() && *shared.leaving.borrow() => {
             Message::error(ErrorCode::LEAVING, "the node is leaving; try again when it is back")
         }
-        (Message::File(request), Some(files)) => file(&files, request).await,
+        (Message::File(FileRequest::Pull(pull)), Some(files)) => {
+            filed(pulls::pull(shared, &files, pull).await)
+        }
+        (Message::File(request), Some(files)) => filed(files.serve(request).await),
         (Message::Leaving { .. }, Some(_)) => {
             Message::error(ErrorCode::DENIED, "only who was called may say that it leaves")
         }
@@ -113,8 +117,8 @@ async fn answer(shared: &Shared, files: Option<Arc<FileSession>>, message: Messa
     }
 }
 
-async fn file(files: &Arc<FileSession>, request: FileRequest) -> Message {
-    match files.serve(request).await {
+fn filed(answer: Result<FileAnswer, FileError>) -> Message {
+    match answer {
         Ok(answer) => Message::Filed(answer),
         Err(error) => Message::error(error.code(), error),
     }

@@ -17,6 +17,7 @@ use super::fences::{self, Fences, Owed};
 use super::links;
 use super::notices::Numbers;
 use super::pages;
+use super::pulls::Places;
 use super::session::Session;
 use super::settings::backoff;
 use super::shared::{Running, Shared, lock};
@@ -64,6 +65,8 @@ pub(super) struct Dialled {
     pub(super) fences: Fences,
     /// Of the notices sent to it.
     pub(super) numbers: Numbers,
+    /// Where leases are that we pull from.
+    pub(super) places: Places,
     /// Version of the segments' table of the view.
     table: Mutex<u64>,
     /// What was said last of addresses that failed before the one that worked.
@@ -84,6 +87,7 @@ impl Dialled {
             links_wake: Notify::new(),
             fences: Fences::default(),
             numbers: Numbers::default(),
+            places: Places::default(),
             table: Mutex::new(0),
             detours: Mutex::default(),
         }

@@ -15,6 +15,7 @@ mod listener;
 mod notices;
 mod pages;
 mod post;
+mod pulls;
 mod session;
 mod settings;
 mod shared;
@@ -41,6 +42,7 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
+use crate::client::Client;
 use crate::mail::Event;
 use crate::peer::{PeerId, PeerView};
 use crate::world::World;
@@ -99,6 +101,7 @@ impl Control {
             refusals: throttle::Throttle::default(),
             shortages: throttle::Throttle::default(),
             fenced: Notify::new(),
+            pulls: pulls::Pulls::default(),
         });
         let (told, hear) = bounded(1);
         let inner = shared.clone();
@@ -117,6 +120,11 @@ impl Control {
             }
             Err(_) => Err(Error::Start("the thread ended at once".to_owned())),
         }
+    }
+
+    /// Pulls that clients ask for go through this way into the node's own pipeline; without one they are refused.
+    pub fn pull_by(&self, client: Client) {
+        self.shared.pulls.by(client);
     }
 
     /// Where it listens: the bound address, with the port the system gave for port 0.
@@ -179,6 +187,25 @@ impl Control {
         self.block(by, async move { dialled.session()?.request(&message, by).await })
     }
 
+    /// As [`Self::request`], of several peers at once: their answers, in the order of the questions. One that does not
+    /// answer holds up no other.
+    pub fn request_all(&self, asked: Vec<(PeerId, Message)>, by: Nanos) -> Vec<Result<Message, Error>> {
+        let count = asked.len();
+        let asked: Vec<_> = asked.into_iter().map(|(peer, message)| (self.known(peer), message)).collect();
+        let all = self.block(by, async move {
+            let ask = |(dialled, message): (Result<Arc<Dialled>, Error>, Message)| {
+                tokio::spawn(async move { dialled?.session()?.request(&message, by).await })
+            };
+            let asking: Vec<_> = asked.into_iter().map(ask).collect();
+            let mut answers = Vec::with_capacity(count);
+            for answer in asking {
+                answers.push(answer.await.unwrap_or(Err(Error::Closed)));
+            }
+            Ok(answers)
+        });
+        all.unwrap_or_else(|error| vec![Err(error); count])
+    }
+
     /// Takes no new sessions from now on, and asks the peers that have one to begin nothing new here. May be called
     /// more than once.
     pub fn leave(&self) {
@@ -217,16 +244,7 @@ impl Control {
             Some(addresses) => addresses.clone(),
             None => vec![Address::parse(label)?],
         };
-        let full = || Error::Limit { what: "peers", limit: shared.world.peers.capacity() as u64 };
-        let id = shared.world.peers.intern(label).ok_or_else(full)?;
-        let peer = shared.world.peers.get(id).ok_or(Error::UnknownPeer)?.clone();
-        let mut all = lock(&shared.dialled);
-        let dialled = all.entry(id).or_insert_with(|| {
-            let dialled = Arc::new(Dialled::new(id, peer, addresses));
-            self.runtime.spawn(dialled.clone().drive(shared.clone()));
-            dialled
-        });
-        Ok(dialled.clone())
+        shared.dialled_as(label, addresses, &self.runtime)
     }
 
     /// Runs a future on the control thread and waits for it here.

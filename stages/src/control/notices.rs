@@ -18,7 +18,7 @@ use super::dialled::Dialled;
 use super::error::Error;
 use super::session::Session;
 use super::shared::{Shared, lock};
-use crate::ledger::Parcel;
+use crate::ledger::{Parcel, Told};
 use crate::notices::WINDOW;
 use crate::reason::{Code, NOTICE_STAGE, NoticeFault, Reason, Transport};
 
@@ -95,8 +95,15 @@ impl Drop for Number<'_> {
 pub(super) fn collect(shared: &Arc<Shared>) {
     let ledger = &shared.world.ledger;
     while let Some(batch) = ledger.outbox.next_due() {
-        // As many as there are notices: the outbox bounds them.
-        tokio::spawn(deliver(shared.clone(), batch));
+        let Some(parcel) = ledger.outbox.get(batch) else { continue };
+        match &parcel.to {
+            // As many as there are notices: the outbox bounds them.
+            Told::Peer(body) => _ = tokio::spawn(deliver(shared.clone(), batch, body.clone(), parcel)),
+            Told::Here(waker) => {
+                ledger.end_notice(batch, Code::DONE);
+                waker.wake();
+            }
+        }
     }
     shared.cancels.send_if_modified(|seen| std::mem::replace(seen, ledger.cancels()) != ledger.cancels());
 }
@@ -119,14 +126,13 @@ impl Progress {
     }
 }
 
-async fn deliver(shared: Arc<Shared>, batch: u32) {
+async fn deliver(shared: Arc<Shared>, batch: u32, body: Arc<[u8]>, parcel: Parcel) {
     let ledger = &shared.world.ledger;
-    let Some(parcel) = ledger.outbox.get(batch) else { return };
     let (requests, failed) = ledger.batches.tally(batch);
     let dialled = lock(&shared.dialled).get(&parcel.peer).cloned();
     let sent = match dialled {
         None => Err(Reason::PeerGone),
-        Some(dialled) => in_time(&shared, &dialled, batch, &parcel, (requests, failed)).await,
+        Some(dialled) => in_time(&shared, &dialled, batch, (&parcel, &body), (requests, failed)).await,
     };
     let code = sent.map_or_else(|reason| Code::new(reason, NOTICE_STAGE), |()| Code::DONE);
     ledger.end_notice(batch, code);
@@ -137,11 +143,11 @@ async fn in_time(
     shared: &Shared,
     dialled: &Dialled,
     batch: u32,
-    parcel: &Parcel,
+    (parcel, body): (&Parcel, &[u8]),
     tally: (u32, u32),
 ) -> Result<(), Reason> {
     let progress = Progress::default();
-    let mut sending = pin!(send(dialled, parcel, tally, &progress));
+    let mut sending = pin!(send(dialled, (parcel, body), tally, &progress));
     let mut cancels = shared.cancels.subscribe();
     let mut by = parcel.deadline.max(clock::now() + GRACE_NS);
     let mut cancelled = false;
@@ -160,7 +166,7 @@ async fn in_time(
 
 async fn send(
     dialled: &Dialled,
-    parcel: &Parcel,
+    (parcel, body): (&Parcel, &[u8]),
     (requests, failed): (u32, u32),
     progress: &Progress,
 ) -> Result<(), Reason> {
@@ -195,7 +201,7 @@ async fn send(
             Ok(epoch) => {
                 under = Some(epoch);
                 progress.0.store(Progress::SENT, Relaxed);
-                (message.sequence, message.body) = (number.1, parcel.body.to_vec());
+                (message.sequence, message.body) = (number.1, body.to_vec());
                 session.request(&Message::Notice(message), NEVER).await
             }
             Err(error) => Err(error),

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use super::accepted::Accepted;
 use super::dialled::Dialled;
 use super::fences::Owed;
+use super::pulls::Pulls;
 use super::settings::Settings;
 use super::throttle::Throttle;
 use crate::peer::PeerId;
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     pub(super) shortages: Throttle,
     /// Rung when links were fenced.
     pub(super) fenced: Notify,
+    /// What clients have this node fetch from others.
+    pub(super) pulls: Pulls,
 }
 
 /// A link we dialled.

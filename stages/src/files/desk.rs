@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use pipeline_graph::Waker;
 
 use super::root::Root;
+use super::tokens::Tokens;
 
 /// A piece of work, done on a `file_serve` worker with that worker's buffer.
 pub type Job = Box<dyn FnOnce(&mut [u8]) + Send>;
@@ -18,13 +19,21 @@ pub struct Desk {
     receiver: Receiver<Job>,
     wakers: RwLock<Vec<Waker>>,
     roots: RwLock<HashMap<String, Arc<Root>>>,
+    /// Leases that other nodes may pull from.
+    pub(super) shared: Tokens,
 }
 
 impl Desk {
     /// A desk on which `capacity` jobs may wait.
     pub fn new(capacity: usize) -> Self {
         let (sender, receiver) = bounded(capacity);
-        Self { sender, receiver, wakers: RwLock::default(), roots: RwLock::default() }
+        Self {
+            sender,
+            receiver,
+            wakers: RwLock::default(),
+            roots: RwLock::default(),
+            shared: Tokens::default(),
+        }
     }
 
     /// Serves a `dir` segment from now on.

@@ -66,6 +66,30 @@ pub enum FileError {
     /// All workers of `file_serve` are busy, or there are none.
     #[error("{0}")]
     Busy(&'static str),
+    /// This node may not pull from there.
+    #[error(
+        "segment `{segment}` does not pull from {peer}: {reason}; name it under [peers] there, set [auth] key_file on \
+         all nodes, or say segments.{segment}.pull = \"any\" where everybody in reach is trusted"
+    )]
+    PullDenied {
+        /// Segment of the upload.
+        segment: String,
+        /// Name or address of the node to pull from.
+        peer: String,
+        /// The rule.
+        reason: &'static str,
+    },
+    /// The node to pull from did not give the bytes: nothing is wrong here, and they may come from elsewhere.
+    #[error("cannot pull from {peer}: {reason}")]
+    Upstream {
+        /// Name or address of the node to pull from.
+        peer: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A token that stands for nothing (any more).
+    #[error("no lease for this token; the copy that it belongs to has ended")]
+    NoToken,
     /// Anything else the system says.
     #[error("`{path}`: {source}")]
     Io {
@@ -111,6 +135,9 @@ impl FileError {
             Self::NoUpload(_) => ErrorCode::NO_UPLOAD,
             Self::NoLease(_) => ErrorCode::NO_LEASE,
             Self::Busy(_) => ErrorCode::BUSY,
+            Self::PullDenied { .. } => ErrorCode::DENIED,
+            Self::Upstream { .. } => ErrorCode::UPSTREAM,
+            Self::NoToken => ErrorCode::NO_LEASE,
             Self::Io { .. } | Self::Bounce(_) => ErrorCode::IO,
         }
     }

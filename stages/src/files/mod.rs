@@ -6,13 +6,16 @@ mod desk;
 mod error;
 mod listing;
 mod path;
+mod pull;
 mod root;
 mod session;
 pub(crate) mod stage;
+mod tokens;
 mod upload;
 
 pub use client::FileClient;
 pub use desk::{Desk, Job};
 pub use error::FileError;
+pub(crate) use pull::Landing;
 pub use root::Root;
 pub use session::FileSession;

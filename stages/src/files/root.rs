@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use pipeline_configs::PullFrom;
 use pipeline_transports::{Access, Op, RegionId};
 
 use super::error::FileError;
@@ -22,6 +23,8 @@ pub struct Root {
     /// The bounce region: the first and only region of the segment.
     pub(super) region: RegionId,
     access: Access,
+    /// From which nodes its uploads may be pulled.
+    pub(super) pull: PullFrom,
     free: Mutex<Ranges>,
 }
 
@@ -47,7 +50,14 @@ impl Root {
         access: Access,
     ) -> std::io::Result<Self> {
         let dir = Dir::open_ambient_dir(path, ambient_authority())?;
-        Ok(Self { name: name.to_owned(), dir, region, access, free: Mutex::new(Ranges::new(len)) })
+        let free = Mutex::new(Ranges::new(len));
+        Ok(Self { name: name.to_owned(), dir, region, access, pull: PullFrom::default(), free })
+    }
+
+    /// The same, with uploads that may be pulled from other nodes than those that are known.
+    #[must_use]
+    pub fn pulling(self, pull: PullFrom) -> Self {
+        Self { pull, ..self }
     }
 
     /// Whether peers may read or write files here.

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use pipeline_transports::Op;
-use pipeline_transports::control::{FileAnswer, FileRequest};
+use pipeline_transports::control::{FileAnswer, FileRequest, Pull};
 use tokio::sync::oneshot;
 
 use super::error::FileError;
+use super::pull::Landing;
 use super::root::{Lease, Root};
 use super::upload::Upload;
 use super::{listing, path};
@@ -113,7 +114,37 @@ impl FileSession {
                 };
                 self.job(read).await
             }
+            FileRequest::Share { lease } => {
+                let token = self.world.files.shared.give(&self.lease(lease)?)?;
+                Ok(FileAnswer::Shared { token })
+            }
+            FileRequest::Redeem { token } => {
+                let lease = self.world.files.shared.redeem(token).ok_or(FileError::NoToken)?;
+                let (start, len) = (lease.start, lease.len);
+                Ok(FileAnswer::Place { segment: lease.root.name.clone(), start, len })
+            }
+            FileRequest::ReadUpload { upload, lease, file_offset, lease_offset, len } => {
+                let (upload, held) = (self.upload(upload)?, self.lease(lease)?);
+                let into = held.at(lease_offset, len)?;
+                let regions = self.world.regions.clone();
+                let read = move |scratch: &mut [u8]| {
+                    upload.reread(&regions, &held, (file_offset, len), into, scratch)
+                };
+                self.job(read).await
+            }
+            FileRequest::Pull(_) => Err(FileError::Busy("this node carries out no pulls")),
         }
+    }
+
+    /// Where the bytes of a pull shall land.
+    pub(crate) fn landing(&self, pull: &Pull) -> Result<Landing, FileError> {
+        Landing::new(self.upload(pull.upload)?, pull)
+    }
+
+    /// Has bytes that were pulled written into their file.
+    pub(crate) async fn land(&self, landing: Arc<Landing>) -> Result<FileAnswer, FileError> {
+        let regions = self.world.regions.clone();
+        self.job(move |scratch| landing.land(&regions, scratch)).await
     }
 
     fn root(&self, segment: &str) -> Result<Arc<Root>, FileError> {

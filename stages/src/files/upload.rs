@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use pipeline_transports::control::FileAnswer;
 use pipeline_transports::{Op, Regions};
 
 use super::error::FileError;
@@ -60,7 +61,7 @@ impl Upload {
         }
         let part = part_name(name)?;
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(if executable { 0o777 } else { 0o666 });
+        options.read(true).write(true).create_new(true).mode(if executable { 0o777 } else { 0o666 });
         let file = parent.open_with(&part, &options).map_err(io)?.into_std();
         let upload = Self {
             lease,
@@ -98,6 +99,38 @@ impl Upload {
         len: u64,
         scratch: &mut [u8],
     ) -> Result<(), FileError> {
+        let crc = self.write(regions, from, at, len, scratch)?;
+        self.came(at, len, crc)
+    }
+
+    /// As [`Self::chunk`], for bytes that must have the CRC32C `wanted`; `false` when they have another: then they do
+    /// not count and may come again.
+    pub(super) fn checked_chunk(
+        &self,
+        regions: &Regions,
+        from: u64,
+        (at, len, wanted): (u64, u64, u32),
+        scratch: &mut [u8],
+    ) -> Result<bool, FileError> {
+        if self.write(regions, from, at, len, scratch)? != wanted {
+            return Ok(false);
+        }
+        self.came(at, len, wanted).map(|()| true)
+    }
+
+    fn came(&self, at: u64, len: u64, crc: u32) -> Result<(), FileError> {
+        lock(&self.state).runs.add(at, len, crc).map_err(|reason| self.mismatch(reason.to_owned()))
+    }
+
+    /// Writes bytes into the file; answers their CRC32C.
+    fn write(
+        &self,
+        regions: &Regions,
+        from: u64,
+        at: u64,
+        len: u64,
+        scratch: &mut [u8],
+    ) -> Result<u32, FileError> {
         if at.checked_add(len).is_none_or(|end| end > self.len) {
             let reason = format!("{len} bytes at {at} pass its announced length {}", self.len);
             return Err(self.mismatch(reason));
@@ -114,7 +147,33 @@ impl Upload {
             }
             done += n;
         }
-        lock(&self.state).runs.add(at, len, crc).map_err(|reason| self.mismatch(reason.to_owned()))
+        Ok(crc)
+    }
+
+    /// Copies bytes that have come to `into` of the bounce region, for another node to pull.
+    pub(super) fn reread(
+        &self,
+        regions: &Regions,
+        lease: &Lease,
+        (at, len): (u64, u64),
+        into: u64,
+        scratch: &mut [u8],
+    ) -> Result<FileAnswer, FileError> {
+        lease.root.allow(&self.path, Op::Read)?;
+        if !lock(&self.state).runs.cover(at, len) {
+            return Err(FileError::Busy("these bytes of the upload have not come yet"));
+        }
+        let (mut done, mut crc) = (0, 0);
+        while done < len {
+            let n = (len - done).min(scratch.len() as u64);
+            let bytes = &mut scratch[..n as usize];
+            self.file.read_exact_at(bytes, at + done).map_err(|e| FileError::io(&self.path, "read", e))?;
+            crc = crc32c::crc32c_append(crc, bytes);
+            regions.write_shared(lease.root.region, into + done, bytes)?;
+            done += n;
+        }
+        // No other bytes can take their place: an upload is written once.
+        Ok(FileAnswer::Filled { len, crc32c: crc, file_len: self.len, stamp: 0 })
     }
 
     /// Puts the file in its place, if it is whole.
@@ -197,6 +256,12 @@ impl Runs {
         Ok(())
     }
 
+    /// Whether all of these bytes have come.
+    fn cover(&self, at: u64, len: u64) -> bool {
+        let run = self.0.range(..=at).next_back();
+        at.checked_add(len).is_some_and(|end| run.is_some_and(|(start, (have, _))| start + have >= end))
+    }
+
     /// The checksum, if exactly the bytes up to `len` have come.
     fn whole(&self, len: u64) -> Option<u32> {
         match (len, self.0.first_key_value()) {
@@ -223,11 +288,13 @@ mod tests {
             let mut runs = Runs::default();
             for (done, i) in order.iter().enumerate() {
                 proptest::prop_assert!(runs.whole(1000).is_none(), "whole after {done} pieces");
+                proptest::prop_assert!(!runs.cover(*i as u64 * 50 + 10, 30), "not yet");
                 let piece = &bytes[i * 50..(i + 1) * 50];
                 runs.add(*i as u64 * 50, 50, crc32c::crc32c(piece)).unwrap();
                 proptest::prop_assert!(runs.add(*i as u64 * 50 + 49, 2, 0).is_err());
             }
             proptest::prop_assert_eq!(runs.whole(1000), Some(crc32c::crc32c(&bytes)));
+            proptest::prop_assert!(runs.cover(0, 1000) && !runs.cover(1, 1000) && !runs.cover(1, u64::MAX));
             proptest::prop_assert_eq!(runs.whole(999), None);
         }
     }

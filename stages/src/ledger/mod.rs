@@ -27,7 +27,7 @@ pub use slot::{Birth, NIL, Phase, Slot};
 
 pub(crate) use batches::{Batches, UNTOLD_NS};
 pub(crate) use bells::Bells;
-pub(crate) use outbox::{Outbox, Parcel};
+pub(crate) use outbox::{Outbox, Parcel, Told};
 pub(crate) use requests::RequestSlot;
 pub(crate) use word::{BatchWord, Ended};
 

@@ -11,7 +11,7 @@ use pipeline_transports::{Nanos, clock};
 use crate::peer::PeerId;
 
 /// What control must know to send one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Parcel {
     /// To whom.
     pub(crate) peer: PeerId,
@@ -19,8 +19,17 @@ pub(crate) struct Parcel {
     pub(crate) incarnation: u64,
     /// When it is too late.
     pub(crate) deadline: Nanos,
-    /// The application's own bytes.
-    pub(crate) body: Arc<[u8]>,
+    /// Who is told.
+    pub(crate) to: Told,
+}
+
+/// Whom control tells of a batch whose requests have ended.
+#[derive(Clone)]
+pub(crate) enum Told {
+    /// The application of the peer, with these bytes.
+    Peer(Arc<[u8]>),
+    /// A task of control itself, which has submitted the batch.
+    Here(Waker),
 }
 
 /// See the file's head. The lock is for submitters of notices and for control; whoever ends a batch takes none.

@@ -9,6 +9,7 @@ mod layouts;
 mod lifetime;
 mod many_regions;
 mod overlaps;
+mod pulls;
 mod regions;
 #[allow(dead_code, reason = "another test program uses the rest of it")]
 mod rig;

@@ -4,6 +4,7 @@
 use crate::control::WireError;
 use crate::control::fields::{Fields, Put};
 use crate::control::message::NAME_MAX;
+use crate::control::pull_message::{Pull, Token};
 
 /// Longest path, bytes.
 pub const PATH_MAX: usize = 4096;
@@ -88,6 +89,31 @@ pub enum FileRequest {
         /// Path in it.
         path: String,
     },
+    /// Asks for a token of a lease, with which another node may read what lies in it.
+    Share {
+        /// The lease.
+        lease: u32,
+    },
+    /// Asks where the lease is that a token stands for.
+    Redeem {
+        /// As it was given to whoever has the lease.
+        token: Token,
+    },
+    /// Has the node fetch bytes from another one into an upload.
+    Pull(Pull),
+    /// Copies bytes that have come of an upload into the lease.
+    ReadUpload {
+        /// The upload.
+        upload: u32,
+        /// The lease.
+        lease: u32,
+        /// Where in the file.
+        file_offset: u64,
+        /// Where in the lease.
+        lease_offset: u64,
+        /// How many.
+        len: u64,
+    },
 }
 
 /// What the node answers.
@@ -116,7 +142,7 @@ pub enum FileAnswer {
         /// The upload.
         upload: u32,
     },
-    /// To [`FileRequest::Read`].
+    /// To [`FileRequest::Read`] and [`FileRequest::ReadUpload`].
     Filled {
         /// Bytes copied.
         len: u64,
@@ -126,6 +152,20 @@ pub enum FileAnswer {
         file_len: u64,
         /// Changes whenever the file does: chunks with different stamps are of different files.
         stamp: u64,
+    },
+    /// To [`FileRequest::Share`].
+    Shared {
+        /// Stands for the lease until that ends.
+        token: Token,
+    },
+    /// To [`FileRequest::Redeem`].
+    Place {
+        /// Name of the segment.
+        segment: String,
+        /// Where the lease starts in its offset space.
+        start: u64,
+        /// Bytes of the lease.
+        len: u64,
     },
     /// To everything else.
     Done,
@@ -181,6 +221,10 @@ impl FileRequest {
             Self::Abort { .. } => 38,
             Self::Read { .. } => 39,
             Self::MakeDirectory { .. } => 40,
+            Self::Share { .. } => 44,
+            Self::Redeem { .. } => 45,
+            Self::Pull(_) => 46,
+            Self::ReadUpload { .. } => 47,
         }
     }
 
@@ -190,7 +234,18 @@ impl FileRequest {
                 out.put_bytes(segment.as_bytes());
                 out.put_u64(*bytes);
             }
-            Self::Detach { lease: id } | Self::Abort { upload: id } => out.put_u32(*id),
+            Self::Detach { lease: id } | Self::Abort { upload: id } | Self::Share { lease: id } => {
+                out.put_u32(*id);
+            }
+            Self::Redeem { token } => out.extend_from_slice(&token.0),
+            Self::Pull(pull) => pull.put(out),
+            Self::ReadUpload { upload, lease, file_offset, lease_offset, len } => {
+                out.put_u32(*upload);
+                out.put_u32(*lease);
+                out.put_u64(*file_offset);
+                out.put_u64(*lease_offset);
+                out.put_u64(*len);
+            }
             Self::List { segment, path, after } => {
                 out.put_bytes(segment.as_bytes());
                 out.put_bytes(path.as_bytes());
@@ -252,6 +307,16 @@ impl FileRequest {
                 len: f.u64()?,
             },
             40 => Self::MakeDirectory { segment: f.text(NAME_MAX)?, path: f.text(PATH_MAX)? },
+            44 => Self::Share { lease: f.u32()? },
+            45 => Self::Redeem { token: Token(f.array()?) },
+            46 => Self::Pull(Pull::take(f)?),
+            47 => Self::ReadUpload {
+                upload: f.u32()?,
+                lease: f.u32()?,
+                file_offset: f.u64()?,
+                lease_offset: f.u64()?,
+                len: f.u64()?,
+            },
             _ => return Ok(None),
         }))
     }
@@ -265,6 +330,8 @@ impl FileAnswer {
             Self::Begun { .. } => 50,
             Self::Filled { .. } => 51,
             Self::Done => 52,
+            Self::Shared { .. } => 54,
+            Self::Place { .. } => 55,
         }
     }
 
@@ -293,6 +360,12 @@ impl FileAnswer {
                 out.put_u64(*file_len);
                 out.put_u64(*stamp);
             }
+            Self::Shared { token } => out.extend_from_slice(&token.0),
+            Self::Place { segment, start, len } => {
+                out.put_bytes(segment.as_bytes());
+                out.put_u64(*start);
+                out.put_u64(*len);
+            }
             Self::Done => {}
         }
     }
@@ -313,6 +386,8 @@ impl FileAnswer {
             50 => Self::Begun { upload: f.u32()? },
             51 => Self::Filled { len: f.u64()?, crc32c: f.u32()?, file_len: f.u64()?, stamp: f.u64()? },
             52 => Self::Done,
+            54 => Self::Shared { token: Token(f.array()?) },
+            55 => Self::Place { segment: f.text(NAME_MAX)?, start: f.u64()?, len: f.u64()? },
             _ => return Ok(None),
         }))
     }

@@ -144,6 +144,7 @@ impl ErrorCode {
     pub const IO: Self = Self(27);
     pub const UNHEARD: Self = Self(28);
     pub const LEAVING: Self = Self(29);
+    pub const UPSTREAM: Self = Self(30);
 }
 
 impl Message {

@@ -12,6 +12,7 @@ pub mod hello;
 pub mod message;
 pub mod page;
 pub mod preamble;
+pub mod pull_message;
 mod wire_error;
 
 pub use address::{Address, AddressError};
@@ -23,6 +24,7 @@ pub use hello::{Hello, RefusalCode};
 pub use message::{ErrorCode, Message};
 pub use page::{RegionEntry, SegmentPage, SegmentPart};
 pub use preamble::Preamble;
+pub use pull_message::{Pull, Token};
 pub use wire_error::WireError;
 
 use crate::clock::Nanos;
