@@ -4,6 +4,7 @@
 use pipeline_configs::Findings;
 use pipeline_stages::control;
 use pipeline_stages::segments::SegmentError;
+use pipeline_transports::control::ErrorCode;
 
 /// See the file's head. Each names its object and says what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// What kind of error a peer has answered with, if that is what this is.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Control(control::Error::Remote { code, .. }) => Some(*code),
+            _ => None,
+        }
+    }
+
     /// Whether the peer is out of reach, gone, or wants nothing of us: nothing sent to it can succeed now.
     pub fn is_peer(&self) -> bool {
         match self {

@@ -94,38 +94,27 @@ impl Peer {
     /// # Errors
     /// [`Error::Control`] with the peer's reason, or when it is gone; [`Error::Answer`].
     pub fn files(&self, request: FileRequest) -> Result<FileAnswer, Error> {
-        match self.ask(Message::File(request))? {
+        self.files_within(request, ANSWER_TIMEOUT)
+    }
+
+    /// As [`Self::files`], for as long as `timeout`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn files_within(&self, request: FileRequest, timeout: Duration) -> Result<FileAnswer, Error> {
+        match self.ask_within(Message::File(request), timeout)? {
             Message::Filed(answer) => Ok(answer),
             other => Err(self.unfit(&other)),
         }
     }
 
-    /// As [`Self::files`], of several peers at once, each for up to `timeout`: their answers, in the order of the
-    /// questions. One that does not answer holds up no other.
-    ///
-    /// # Errors
-    /// Each as [`Self::files`].
-    pub fn files_of_all(
-        asked: Vec<(&Self, FileRequest)>,
-        timeout: Duration,
-    ) -> Vec<Result<FileAnswer, Error>> {
-        let Some(engine) = asked.first().map(|(peer, _)| peer.engine.clone()) else { return Vec::new() };
-        if engine.here().is_err() {
-            return asked.iter().map(|_| Err(Error::Forked)).collect();
-        }
-        let peers: Vec<&Self> = asked.iter().map(|(peer, _)| *peer).collect();
-        let asked = asked.into_iter().map(|(peer, request)| (peer.id, Message::File(request))).collect();
-        let answers = engine.inner.control.request_all(asked, by(timeout));
-        let told = answers.into_iter().zip(peers).map(|(answer, peer)| match answer? {
-            Message::Filed(answer) => Ok(answer),
-            other => Err(peer.unfit(&other)),
-        });
-        told.collect()
+    fn ask(&self, message: Message) -> Result<Message, Error> {
+        self.ask_within(message, ANSWER_TIMEOUT)
     }
 
-    fn ask(&self, message: Message) -> Result<Message, Error> {
+    fn ask_within(&self, message: Message, timeout: Duration) -> Result<Message, Error> {
         self.engine.here()?;
-        Ok(self.engine.inner.control.request(self.id, message, by(ANSWER_TIMEOUT))?)
+        Ok(self.engine.inner.control.request(self.id, message, by(timeout))?)
     }
 
     fn unfit(&self, answer: &Message) -> Error {

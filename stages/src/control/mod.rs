@@ -187,25 +187,6 @@ impl Control {
         self.block(by, async move { dialled.session()?.request(&message, by).await })
     }
 
-    /// As [`Self::request`], of several peers at once: their answers, in the order of the questions. One that does not
-    /// answer holds up no other.
-    pub fn request_all(&self, asked: Vec<(PeerId, Message)>, by: Nanos) -> Vec<Result<Message, Error>> {
-        let count = asked.len();
-        let asked: Vec<_> = asked.into_iter().map(|(peer, message)| (self.known(peer), message)).collect();
-        let all = self.block(by, async move {
-            let ask = |(dialled, message): (Result<Arc<Dialled>, Error>, Message)| {
-                tokio::spawn(async move { dialled?.session()?.request(&message, by).await })
-            };
-            let asking: Vec<_> = asked.into_iter().map(ask).collect();
-            let mut answers = Vec::with_capacity(count);
-            for answer in asking {
-                answers.push(answer.await.unwrap_or(Err(Error::Closed)));
-            }
-            Ok(answers)
-        });
-        all.unwrap_or_else(|error| vec![Err(error); count])
-    }
-
     /// Takes no new sessions from now on, and asks the peers that have one to begin nothing new here. May be called
     /// more than once.
     pub fn leave(&self) {

@@ -81,10 +81,10 @@ pub(super) async fn pull(
     let within = Duration::from_millis(u64::from(pull.within_ms)).min(WITHIN_MAX);
     let by = clock::now().saturating_add(within.as_nanos() as Nanos);
     let landing = Arc::new(files.landing(&pull)?);
-    let client = shared.pulls.client.get().ok_or(FileError::Busy("this node carries out no pulls"))?;
+    let client = shared.pulls.client.get().ok_or(FileError::Unable("this node carries out no pulls"))?;
     if shared.world.callers.get().is_some() {
         let stepped = "its pipeline is stepped by its application (a pool of kind `caller`): it cannot pull";
-        return Err(FileError::Busy(stepped));
+        return Err(FileError::Unable(stepped));
     }
     let (label, addresses) = source(shared, &landing, &pull.peer)?;
     let late = || landing.upstream(format!("not done within {} ms", within.as_millis()));

@@ -66,6 +66,9 @@ pub enum FileError {
     /// All workers of `file_serve` are busy, or there are none.
     #[error("{0}")]
     Busy(&'static str),
+    /// This node is not made for it.
+    #[error("{0}")]
+    Unable(&'static str),
     /// This node may not pull from there.
     #[error(
         "segment `{segment}` does not pull from {peer}: {reason}; name it under [peers] there, set [auth] key_file on \
@@ -135,6 +138,7 @@ impl FileError {
             Self::NoUpload(_) => ErrorCode::NO_UPLOAD,
             Self::NoLease(_) => ErrorCode::NO_LEASE,
             Self::Busy(_) => ErrorCode::BUSY,
+            Self::Unable(_) => ErrorCode::UNSUPPORTED,
             Self::PullDenied { .. } => ErrorCode::DENIED,
             Self::Upstream { .. } => ErrorCode::UPSTREAM,
             Self::NoToken => ErrorCode::NO_LEASE,

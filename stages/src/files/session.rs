@@ -132,7 +132,7 @@ impl FileSession {
                 };
                 self.job(read).await
             }
-            FileRequest::Pull(_) => Err(FileError::Busy("this node carries out no pulls")),
+            FileRequest::Pull(_) => Err(FileError::Unable("this node carries out no pulls")),
         }
     }
 

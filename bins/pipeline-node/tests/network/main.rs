@@ -4,6 +4,7 @@
 
 mod addresses;
 mod descriptors;
+mod fanout;
 mod namespace;
 #[allow(dead_code, reason = "each test program uses some of it")]
 #[path = "../cli/node.rs"]

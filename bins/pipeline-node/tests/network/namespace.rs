@@ -52,6 +52,13 @@ pub fn connections(mut wanted: impl FnMut(&str, u8) -> bool) -> usize {
     table.lines().skip(1).filter_map(line).count()
 }
 
+/// Bytes that have come over a wire to its end `near` in this network.
+pub fn received(near: &str) -> u64 {
+    let table = std::fs::read_to_string("/proc/self/net/dev").unwrap();
+    let line = table.lines().find_map(|line| line.trim_start().strip_prefix(near)?.strip_prefix(':'));
+    line.expect("no such wire").split_whitespace().next().unwrap().parse().unwrap()
+}
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread in a network of its own, at the far end of a wire. What it starts, processes included, is there too.
@@ -63,20 +70,37 @@ pub struct Far {
 impl Far {
     /// Lays the wire: [`HERE`] on this side, [`THERE`] on the other.
     pub fn new() -> Self {
+        Self::over("near", "far", [HERE, THERE])
+    }
+
+    /// One of several: `10.7.N.1` on this side, `10.7.N.2` on the other. What is there reaches the other ones through
+    /// this network, which passes on. On this side the wire is called `nearN`.
+    pub fn numbered(n: u8) -> Self {
+        let (near, far) = (format!("near{n}"), format!("far{n}"));
+        let ends = [format!("10.7.{n}.1"), format!("10.7.{n}.2")];
+        let there = Self::over(&near, &far, [&ends[0], &ends[1]]);
+        set("ip_forward", "1");
+        let route = format!("route add default via {}", ends[0]);
+        there.run(move || ip(&route));
+        there
+    }
+
+    fn over(near: &str, far: &str, [here, there]: [&str; 2]) -> Self {
         let (jobs, todo) = channel::<Job>();
         let (told, tid) = channel();
         let thread = std::thread::spawn(move || live_there(&told, &todo));
         let tid = tid.recv().unwrap();
-        ip(&format!("link add near type veth peer name far netns {tid}"));
-        ip(&format!("addr add {HERE}/24 dev near"));
-        ip("link set near up");
-        let far = Self { jobs: Some(jobs), thread: Some(thread) };
-        far.run(|| {
+        ip(&format!("link add {near} type veth peer name {far} netns {tid}"));
+        ip(&format!("addr add {here}/24 dev {near}"));
+        ip(&format!("link set {near} up"));
+        let new = Self { jobs: Some(jobs), thread: Some(thread) };
+        let (address, up) = (format!("addr add {there}/24 dev {far}"), format!("link set {far} up"));
+        new.run(move || {
             ip("link set lo up");
-            ip(&format!("addr add {THERE}/24 dev far"));
-            ip("link set far up");
+            ip(&address);
+            ip(&up);
         });
-        far
+        new
     }
 
     /// Runs something there, and waits for it.

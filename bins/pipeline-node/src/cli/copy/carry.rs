@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use pipeline_node::FileRequest;
 
@@ -14,9 +15,8 @@ use super::session::{Bench, Session};
 pub struct Extent<'a> {
     /// The file here.
     pub file: &'a File,
-    /// Its path in the destination's segment, by which a pull knows it.
-    #[allow(dead_code, reason = "a WRITE needs no name")]
-    pub to: &'a str,
+    /// Its path here, which names it for all destinations.
+    pub from: &'a Path,
     /// The upload that the destination has begun for it.
     pub upload: u32,
     /// Where in the file.
@@ -32,6 +32,12 @@ pub trait Carrier: Sync {
     /// # Errors
     /// Why it is not there; the file fails with this.
     fn carry(&self, session: &Session<'_>, bench: &mut Bench, extent: &Extent<'_>) -> Result<u32, String>;
+
+    /// The file `from` is in its place in the destination's segment, at `to`.
+    fn whole(&self, _from: &Path, _to: &str) {}
+
+    /// The file `from` will not be there.
+    fn missed(&self, _from: &Path) {}
 }
 
 /// From here: into the lease by WRITE, and from there into the file.

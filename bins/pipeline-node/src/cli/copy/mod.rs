@@ -3,6 +3,7 @@
 mod assembly;
 mod carry;
 mod download;
+mod fanout;
 mod names;
 mod place;
 mod progress;
@@ -22,6 +23,8 @@ use super::failures::engine;
 use super::file::{self, source};
 use super::logs;
 use super::quantity::human;
+use carry::Carrier;
+use fanout::Shape;
 use names::under;
 use place::{Place, RemotePlace};
 use progress::Progress;
@@ -33,16 +36,22 @@ use walk::{Kind, Walk};
 ///
 /// One side is PEER:SEGMENT[/PATH]; the segment is of kind `dir`. As with cp -r, a source lands inside DST when
 /// that is a folder (or ends with `/`), and becomes DST otherwise. Every file is written beside its place, checked
-/// by CRC32C at both ends, and renamed. What fails is listed, the rest goes on, and the exit code is 1.
+/// by CRC32C at both ends, and renamed. What fails is listed, the rest goes on, and the exit code is 1. With several
+/// DST, all of them PEER:SEGMENT[/PATH], each gets all of it.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   pipeline-node copy ./weights 10.0.0.2:7001:models/
   pipeline-node copy 10.0.0.2:7001:models/weights /srv/models/
-  pipeline-node copy -c client.toml a.bin b.bin [::1]:7001:models/llama/")]
+  pipeline-node copy -c client.toml a.bin b.bin [::1]:7001:models/llama/
+  pipeline-node copy ./weights n1:models/ n2:models/ n3:models/ --fanout chain")]
 pub struct Args {
     /// What to copy, then where to.
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     places: Vec<String>,
+    /// How it gets to several DST: the source sends to each (star), or to the first, and each node hands on to the next
+    /// (chain) or to two (tree); nodes must be allowed to pull from each other: segments.NAME.pull in their files.
+    #[arg(long, value_enum, default_value_t)]
+    fanout: Shape,
     /// The file that declares the pipeline of this side, and names of peers [default: the preset `tcp`].
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -57,6 +66,7 @@ pub struct Args {
 /// Which way, and the one peer and segment it is about.
 enum Way {
     Up { from: Vec<PathBuf>, to: RemotePlace },
+    Out { from: Vec<PathBuf>, to: Vec<RemotePlace> },
     Down { from: Vec<RemotePlace>, to: PathBuf, into: bool },
 }
 
@@ -70,13 +80,20 @@ pub fn run(args: &Args) -> Outcome {
     logs::install("warn", false);
     let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
     let remote = match &way {
+        Way::Out { from, to } => return fanout::run(&node, from, to, args.fanout, args.json),
         Way::Up { to, .. } => to,
         Way::Down { from, .. } => &from[0],
     };
     let peer = node.open_within(&remote.peer, session::OPEN_TIMEOUT).map_err(|e| engine(&e))?;
     let begin = Instant::now();
     let (wanted, (files, bytes, failed)) = match &way {
-        Way::Up { from, to } => up(&node, &peer, from, to)?,
+        Way::Out { .. } => unreachable!("it has been carried out"),
+        Way::Up { from, to } => {
+            let (files, bytes) = tally(from);
+            let progress = Progress::new(files, bytes);
+            up(&node, &peer, (from, to), &carry::ByWrite, &progress)?;
+            (files, progress.finish())
+        }
         Way::Down { from, to, into } => down(&node, &peer, from, to, *into)?,
     };
     let seconds = begin.elapsed().as_secs_f64();
@@ -103,39 +120,45 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn way(places: &[String]) -> Result<Way, Failure> {
-    let (last, sources) = places.split_last().ok_or_else(|| Failure::usage("SRC and DST are needed"))?;
-    let sources: Vec<_> =
-        sources.iter().map(|s| Place::parse(s)).collect::<Result<_, _>>().map_err(Failure::usage)?;
-    let mut local = Vec::new();
-    let mut remote: Vec<RemotePlace> = Vec::new();
-    for place in sources {
+    let parsed: Vec<_> =
+        places.iter().map(|s| Place::parse(s)).collect::<Result<_, _>>().map_err(Failure::usage)?;
+    let (mut local, mut remote, mut order) = (Vec::new(), Vec::<RemotePlace>::new(), Vec::new());
+    for place in parsed {
+        order.push(matches!(place, Place::Remote(_)));
         match place {
             Place::Local(path) => local.push(path),
             Place::Remote(place) => remote.push(place),
         }
     }
-    match Place::parse(last).map_err(Failure::usage)? {
-        Place::Remote(to) if remote.is_empty() => Ok(Way::Up { from: local, to }),
-        Place::Local(to) if local.is_empty() => {
+    let twice = |(i, a): (usize, &RemotePlace)| remote[..i].contains(a);
+    match (order.first(), order.last()) {
+        (Some(false), Some(true)) if !order.is_sorted() => {
+            Err(Failure::usage("sources come first, then all destinations"))
+        }
+        (Some(false), Some(true)) if remote.iter().enumerate().any(twice) => {
+            Err(Failure::usage("a destination is named twice"))
+        }
+        (Some(false), Some(true)) if remote.len() > 1 => Ok(Way::Out { from: local, to: remote }),
+        (Some(false), Some(true)) => Ok(Way::Up { from: local, to: remote.swap_remove(0) }),
+        (Some(true), Some(false)) if local.len() == 1 => {
             if remote.iter().any(|r| (&r.peer, &r.segment) != (&remote[0].peer, &remote[0].segment)) {
                 return Err(Failure::usage("the sources are in several segments: copy them one by one"));
             }
-            let into = last.ends_with('/') || remote.len() > 1;
-            Ok(Way::Down { from: remote, to, into })
+            let into = places.last().is_some_and(|last| last.ends_with('/')) || remote.len() > 1;
+            Ok(Way::Down { from: remote, to: local.swap_remove(0), into })
         }
-        Place::Local(_) => Err(Failure::usage(
+        (_, Some(true)) => Err(Failure::usage("both sides are a peer's: copy to here first, then from here")),
+        _ => Err(Failure::usage(
             "no side is PEER:SEGMENT[/PATH], or only some of the sources are; exactly one side is a peer's",
         )),
-        Place::Remote(_) => {
-            Err(Failure::usage("both sides are a peer's: copy to here first, then from here"))
-        }
     }
 }
 
 /// How many files were wanted; files, bytes and failures.
 type Counts = (u64, (u64, u64, u64));
 
-fn up(node: &Engine, peer: &Peer, from: &[PathBuf], to: &RemotePlace) -> Result<Counts, Failure> {
+/// Files and bytes of what is to be copied from here.
+fn tally(from: &[PathBuf]) -> (u64, u64) {
     let (mut files, mut bytes) = (0, 0);
     for found in from.iter().flat_map(|f| Walk::new(f)).flatten() {
         if let Kind::File(len) = found.kind {
@@ -143,22 +166,34 @@ fn up(node: &Engine, peer: &Peer, from: &[PathBuf], to: &RemotePlace) -> Result<
             bytes += len;
         }
     }
-    let progress = Progress::new(files, bytes);
-    let session = Session::open(node, peer, &to.segment, &progress)?;
+    (files, bytes)
+}
+
+/// Copies to one destination; answers whether it was there to the end.
+fn up(
+    node: &Engine,
+    peer: &Peer,
+    (from, to): (&[PathBuf], &RemotePlace),
+    carrier: &dyn Carrier,
+    progress: &Progress,
+) -> Result<bool, Failure> {
+    let session = Session::open(node, peer, &to.segment, progress)?;
     let inside = to.into || from.len() > 1 || is_folder(peer, to);
     session.run(
         |tasks| {
             for source in from {
                 match place_of(source, &to.path, inside) {
-                    Ok(target) => upload::produce(&session, &to.segment, source, &target, tasks),
+                    Ok(target) => {
+                        upload::produce(&session, carrier, (&to.segment, source, &target), tasks);
+                    }
                     Err(reason) => progress.failed(&source.display().to_string(), &reason),
                 }
             }
         },
-        |bench, task| upload::work(&session, &carry::ByWrite, bench, task),
+        |bench, task| upload::work(&session, carrier, bench, task),
     )?;
     session.close();
-    Ok((files, progress.finish()))
+    Ok(!session.is_lost())
 }
 
 /// Whether the destination is a folder there; the root of a segment is.

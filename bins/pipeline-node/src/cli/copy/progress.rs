@@ -8,6 +8,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Counts what was copied, and draws it. Shared by all threads of a copy.
 pub struct Progress {
     bar: ProgressBar,
+    /// Said in front of what failed, when there are several destinations.
+    label: String,
     files: AtomicU64,
     bytes: AtomicU64,
     failed: AtomicU64,
@@ -27,7 +29,22 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_message(format!("{files} files"));
-        Self { bar, files: AtomicU64::new(0), bytes: AtomicU64::new(0), failed: AtomicU64::new(0) }
+        Self::of(bar, String::new())
+    }
+
+    fn of(bar: ProgressBar, label: String) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { bar, label, files: zero(), bytes: zero(), failed: zero() }
+    }
+
+    /// Of one of several destinations: counts, and draws nothing.
+    pub fn part(label: &str) -> Self {
+        Self::of(ProgressBar::hidden(), format!("{label}: "))
+    }
+
+    /// Says something at once, beside the bar.
+    pub fn say(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
     }
 
     /// So many bytes more have arrived.
@@ -44,7 +61,7 @@ impl Progress {
     /// Something failed: said at once, so that a long list needs no memory.
     pub fn failed(&self, what: &str, reason: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
-        self.bar.suspend(|| eprintln!("failed: {what}: {reason}"));
+        self.bar.suspend(|| eprintln!("failed: {}{what}: {reason}", self.label));
     }
 
     /// Takes the bar away and answers files, bytes and failures.

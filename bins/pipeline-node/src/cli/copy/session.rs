@@ -134,7 +134,8 @@ impl<'a> Session<'a> {
         self.lost.load(Ordering::Relaxed)
     }
 
-    fn trouble(&self, error: &Error) -> String {
+    /// What an error of the peer says; a lost peer ends the copy.
+    pub fn trouble(&self, error: &Error) -> String {
         if error.is_peer() {
             self.lost.store(true, Ordering::Relaxed);
         }

@@ -44,19 +44,31 @@ pub struct Upload {
 }
 
 /// Uploads what stands below `from` to `to` in the session's segment.
-pub fn produce(session: &Session<'_>, segment: &str, from: &Path, to: &str, tasks: &Sender<Task>) {
+pub fn produce(
+    session: &Session<'_>,
+    carrier: &dyn Carrier,
+    (segment, from, to): (&str, &Path, &str),
+    tasks: &Sender<Task>,
+) {
     for found in Walk::new(from) {
         if session.is_lost() {
             return;
         }
         match found {
-            Ok(found) => offer(session, segment, found, to, tasks),
+            Ok(found) => offer(session, carrier, segment, found, to, tasks),
             Err(missed) => session.progress.failed(&missed.path.display().to_string(), &missed.reason),
         }
     }
 }
 
-fn offer(session: &Session<'_>, segment: &str, found: Found, to: &str, tasks: &Sender<Task>) {
+fn offer(
+    session: &Session<'_>,
+    carrier: &dyn Carrier,
+    segment: &str,
+    found: Found,
+    to: &str,
+    tasks: &Sender<Task>,
+) {
     let to = under(to, &found.names.join("/"));
     let sent = match found.kind {
         Kind::Folder => {
@@ -72,6 +84,7 @@ fn offer(session: &Session<'_>, segment: &str, found: Found, to: &str, tasks: &S
         Kind::File(len) => large(session, &found.path, to, len, tasks),
     };
     if let Err(reason) = sent {
+        carrier.missed(&found.path);
         session.progress.failed(&found.path.display().to_string(), &reason);
     }
 }
@@ -114,7 +127,7 @@ pub fn work(session: &Session<'_>, carrier: &dyn Carrier, bench: &mut Bench, tas
     match task {
         Task::Small { from, to } => {
             let done = small(session, carrier, bench, &from, &to);
-            conclude(session, &from, done);
+            conclude(session, carrier, (&from, &to), done);
         }
         Task::Chunk { upload, offset, len } => {
             let state = || upload.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,8 +135,8 @@ pub fn work(session: &Session<'_>, carrier: &dyn Carrier, bench: &mut Bench, tas
             let moved = if spoilt {
                 Err("another part of it failed".to_owned())
             } else {
-                let (file, to) = (&upload.file, upload.to.as_str());
-                carry(session, carrier, bench, &Extent { file, to, upload: upload.id, offset, len })
+                let (file, from) = (&upload.file, upload.from.as_path());
+                carry(session, carrier, bench, &Extent { file, from, upload: upload.id, offset, len })
             };
             let ended = match moved {
                 Ok(crc) => state().moved(offset, len, crc),
@@ -131,10 +144,13 @@ pub fn work(session: &Session<'_>, carrier: &dyn Carrier, bench: &mut Bench, tas
             };
             match ended {
                 None => {}
-                Some(Ended::Whole(crc)) => conclude(session, &upload.from, commit(session, upload.id, crc)),
+                Some(Ended::Whole(crc)) => {
+                    let done = commit(session, upload.id, crc);
+                    conclude(session, carrier, (&upload.from, &upload.to), done);
+                }
                 Some(Ended::Failed(reason)) => {
                     abort(session, upload.id);
-                    conclude(session, &upload.from, Err(reason));
+                    conclude(session, carrier, (&upload.from, &upload.to), Err(reason));
                 }
             }
         }
@@ -154,7 +170,7 @@ fn small(
         return Err("it grew while it was being copied".into());
     }
     let upload = begin(session, &file, to, len)?;
-    let whole = Extent { file: &file, to, upload, offset: 0, len };
+    let whole = Extent { file: &file, from, upload, offset: 0, len };
     let crc = if len == 0 { Ok(0) } else { carry(session, carrier, bench, &whole) };
     crc.and_then(|crc| commit(session, upload, crc)).inspect_err(|_| abort(session, upload))
 }
@@ -178,7 +194,16 @@ fn abort(session: &Session<'_>, upload: u32) {
     let _ = session.ask(FileRequest::Abort { upload });
 }
 
-fn conclude(session: &Session<'_>, from: &Path, done: Result<(), String>) {
+fn conclude(
+    session: &Session<'_>,
+    carrier: &dyn Carrier,
+    (from, to): (&Path, &str),
+    done: Result<(), String>,
+) {
+    match &done {
+        Ok(()) => carrier.whole(from, to),
+        Err(_) => carrier.missed(from),
+    }
     match done {
         Ok(()) => session.progress.file(),
         Err(reason) => session.progress.failed(&from.display().to_string(), &reason),

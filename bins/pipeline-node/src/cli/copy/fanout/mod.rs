@@ -1,0 +1,99 @@
+//! One tree to several nodes. Each destination has a copy of its own (begin, commit, what is retried or skipped), and all
+//! run side by side; only how an extent gets there differs: where the shape says so, a node pulls it from another one as
+//! soon as that has it. So a slow or dead node costs only itself.
+//!
+//! Deliberately steered from the source alone: nodes carry out single pulls and know nothing of chains.
+
+mod board;
+mod export;
+mod member;
+mod report;
+mod shape;
+
+pub use shape::Shape;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use pipeline_node::{Engine, Peer};
+
+use self::board::Board;
+use self::member::{Member, Neighbour};
+use self::report::{End, Report};
+use super::place::RemotePlace;
+use super::progress::Progress;
+use super::{session, tally, up};
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::failures::engine;
+
+/// Copies `from` to all of `to`.
+///
+/// # Errors
+/// 69 when no destination can be reached; 1 when at least one does not have everything.
+pub fn run(node: &Engine, from: &[PathBuf], to: &[RemotePlace], shape: Shape, json: bool) -> Outcome {
+    let peers = open(node, to);
+    if let Some(Err(first)) = peers.first()
+        && peers.iter().all(Result::is_err)
+    {
+        return Err(Failure::peer(first));
+    }
+    let begin = Instant::now();
+    let (files, bytes) = tally(from);
+    let all = Progress::new(files * to.len() as u64, bytes * to.len() as u64);
+    let neighbours: Vec<Option<Neighbour>> =
+        peers.iter().zip(to).map(|(peer, place)| Some(neighbour(node, peer.as_ref().ok()?, place))).collect();
+    let board = Board::new(to.len());
+    let ends: Vec<End> = std::thread::scope(|scope| {
+        let copies: Vec<_> = peers
+            .iter()
+            .zip(to)
+            .enumerate()
+            .map(|(index, (peer, place))| {
+                let (board, all, neighbours) = (&board, &all, neighbours.as_slice());
+                scope.spawn(move || {
+                    let label = format!("{}:{}", place.peer, place.segment);
+                    let progress = Progress::part(&label);
+                    let member = peer.as_ref().map(|peer| {
+                        let way = (index, shape.way_back(index));
+                        (peer, Member::new(board, way, (peer, &label), neighbours, all))
+                    });
+                    let ended = match &member {
+                        Ok((peer, member)) => {
+                            up(node, peer, (from, place), member, &progress).map_err(|e| e.to_string())
+                        }
+                        Err(reason) => Err(reason.to_string()),
+                    };
+                    board.over(index, !matches!(ended, Ok(true)));
+                    let moved = member.map_or((0, 0), |(_, member)| member.moved());
+                    let seconds = begin.elapsed().as_secs_f64();
+                    End { label, error: ended.err(), counts: progress.finish(), moved, seconds }
+                })
+            })
+            .collect();
+        copies.into_iter().filter_map(|copy| copy.join().ok()).collect()
+    });
+    all.finish();
+    let report = Report { shape, files, bytes, seconds: begin.elapsed().as_secs_f64(), ends };
+    report.tell(json)
+}
+
+/// Opens all destinations at once; each that cannot be has its reason.
+fn open(node: &Engine, to: &[RemotePlace]) -> Vec<Result<Peer, Failure>> {
+    std::thread::scope(|scope| {
+        let opening: Vec<_> = to
+            .iter()
+            .map(|place| {
+                scope.spawn(|| node.open_within(&place.peer, session::OPEN_TIMEOUT).map_err(|e| engine(&e)))
+            })
+            .collect();
+        let failed = || Err(Failure::failed("opening it panicked"));
+        opening.into_iter().map(|peer| peer.join().unwrap_or_else(|_| failed())).collect()
+    })
+}
+
+/// A destination as the others shall know it: our names mean nothing to them.
+fn neighbour(node: &Engine, peer: &Peer, place: &RemotePlace) -> Neighbour {
+    let named = node.config().peers.iter().find(|(name, _)| *name == place.peer);
+    let address = named.and_then(|(_, addresses)| addresses.first()).unwrap_or(&place.peer);
+    Neighbour { peer: peer.clone(), address: address.clone(), segment: place.segment.clone() }
+}
