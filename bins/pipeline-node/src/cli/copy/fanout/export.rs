@@ -1,6 +1,8 @@
 //! A lease at one destination out of which another one pulls: bytes are put there by us, from an upload or a file that
 //! the first one has. Deliberately one for each pair, so that nobody waits for the pulls of others.
 
+use std::time::Duration;
+
 use crossbeam_channel::{Receiver, Sender, bounded};
 use pipeline_node::{Error, FileAnswer, FileRequest, Peer, Token};
 
@@ -8,6 +10,9 @@ use super::board::{PATIENCE, Source};
 
 /// Slots of an export, at most: as many as a session has workers.
 const SLOTS: u64 = 8;
+
+/// How long a node may take to take a lease back.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// See the file's head.
 pub struct Export {
@@ -32,13 +37,15 @@ impl Export {
     /// The peer's reason.
     pub fn open(peer: &Peer, segment: &str, chunk: u64) -> Result<Option<Self>, Error> {
         let attach = FileRequest::Attach { segment: segment.to_owned(), bytes: chunk * SLOTS };
-        let FileAnswer::Attached { lease, len, .. } = peer.files(attach)? else { return Ok(None) };
+        let FileAnswer::Attached { lease, len, .. } = peer.files_within(attach, PATIENCE)? else {
+            return Ok(None);
+        };
         let free = bounded(SLOTS as usize);
         let slots = (len / chunk).min(SLOTS);
         // There is room for all of them.
         (0..slots).for_each(|i| _ = free.0.try_send(i * chunk));
-        let detach = || _ = peer.files(FileRequest::Detach { lease });
-        match peer.files(FileRequest::Share { lease }) {
+        let detach = || _ = peer.files_within(FileRequest::Detach { lease }, PATIENCE);
+        match peer.files_within(FileRequest::Share { lease }, PATIENCE) {
             Ok(FileAnswer::Shared { token }) if slots > 0 => {
                 Ok(Some(Self { peer: peer.clone(), lease, token, free }))
             }
@@ -87,6 +94,7 @@ impl Drop for Slot<'_> {
 
 impl Drop for Export {
     fn drop(&mut self) {
-        let _ = self.peer.files(FileRequest::Detach { lease: self.lease });
+        // If it does not answer, the end of the control session gives it back.
+        let _ = self.peer.files_within(FileRequest::Detach { lease: self.lease }, FAREWELL);
     }
 }

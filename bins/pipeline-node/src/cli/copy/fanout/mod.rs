@@ -64,8 +64,8 @@ pub fn run(node: &Engine, from: &[PathBuf], to: &[RemotePlace], shape: Shape, js
                         Err(reason) => Err(reason.to_string()),
                     };
                     board.over(index, !matches!(ended, Ok(true)));
-                    let moved = member.map_or((0, 0), |(_, member)| member.moved());
                     let seconds = begin.elapsed().as_secs_f64();
+                    let moved = member.map_or((0, 0), |(_, member)| member.moved());
                     End { label, error: ended.err(), counts: progress.finish(), moved, seconds }
                 })
             })
