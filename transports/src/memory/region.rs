@@ -74,6 +74,23 @@ impl Region {
         self.regions.write_from(self.id, offset, from)
     }
 
+    /// As [`Self::read`], for a region that is shared out in parts: others may use the rest of it meanwhile, and bytes
+    /// that a transfer writes at the same time are undefined. See [`Regions::read_shared`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_shared(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        self.regions.read_shared(self.id, offset, into)
+    }
+
+    /// As [`Self::write`], for a region that is shared out in parts; see [`Regions::write_shared`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_shared(&self, offset: u64, from: &[u8]) -> Result<(), Error> {
+        self.regions.write_shared(self.id, offset, from)
+    }
+
     /// The bytes, without a copy.
     ///
     /// # Safety

@@ -29,6 +29,11 @@ impl Failure {
         Self::new(3, message)
     }
 
+    /// 65: a file of data makes no sense.
+    pub fn data(message: impl fmt::Display) -> Self {
+        Self::new(65, message)
+    }
+
     /// 69: a peer could not be reached, or refused.
     pub fn peer(message: impl fmt::Display) -> Self {
         Self::new(69, message)
@@ -92,6 +97,7 @@ mod tests {
             Failure::failed(""),
             Failure::usage(""),
             Failure::threshold(""),
+            Failure::data(""),
             Failure::peer(""),
             Failure::system(""),
             Failure::undrained(""),

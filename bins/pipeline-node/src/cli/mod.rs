@@ -3,9 +3,11 @@
 mod bench;
 mod copy;
 mod doctor;
+mod draw;
 mod exit;
 mod failures;
 mod file;
+mod generate_trace;
 mod graph;
 mod init;
 mod logs;
@@ -24,8 +26,8 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "pipeline-node", version = VERSION, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 threshold missed, 69 peer unreachable, 71 system
-refused or does not suit, 75 not drained, 78 the file has findings."
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 threshold missed, 65 a trace makes no sense, 69 peer
+unreachable, 71 system refused or does not suit, 75 not drained, 78 the file has findings."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -45,6 +47,7 @@ enum Command {
     Graph(graph::Args),
     Bench(Box<bench::Args>),
     Copy(copy::Args),
+    GenerateTrace(generate_trace::Args),
     /// The other half of the bare loop that `bench` compares with.
     #[command(hide = true)]
     CeilingTarget,
@@ -62,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::Graph(args) => graph::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Copy(args) => copy::run(&args),
+        Command::GenerateTrace(args) => generate_trace::run(&args),
         Command::CeilingTarget => bench::ceiling::target(),
     };
     match outcome {

@@ -10,5 +10,6 @@ mod node;
 mod odd_files;
 mod ports;
 mod run;
+mod trace;
 mod validate;
 mod zeros;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
+use super::trace::TraceArgs;
 use crate::cli::quantity::{bytes, positive};
 
 /// Direction of the transfers.
@@ -34,11 +35,12 @@ impl Direction {
   pipeline-node bench                                          # a sweep, 4KiB to 64MiB, on loopback
   pipeline-node bench --size 4KiB --depth 64 --json
   pipeline-node bench --target 10.0.0.2:7001 --segment kv --op read --size 1MiB
-  pipeline-node bench --size 1MiB --min-gb-per-s 5 --max-p99-us 2000   # exit 3 when missed")]
+  pipeline-node bench --size 1MiB --min-gb-per-s 5 --max-p99-us 2000   # exit 3 when missed
+  pipeline-node bench --trace conversation_trace.jsonl --kv llama-3.1-70b:tp8 --limit 500 --memory 8GiB --check")]
 pub struct Args {
-    /// Measure against this peer instead of a target of our own.
-    #[arg(long, value_name = "PEER")]
-    pub target: Option<String>,
+    /// Measure against this peer instead of a target of our own. With --trace it may be repeated, or a list: A,B.
+    #[arg(long, value_name = "PEER", value_delimiter = ',')]
+    pub target: Vec<String>,
     /// The target's segment; it must allow the operation.
     #[arg(long, default_value = "bench", value_name = "NAME")]
     pub segment: String,
@@ -57,13 +59,14 @@ pub struct Args {
     /// Sizes FROM..TO, doubling [default, without --size: 4KiB..64MiB].
     #[arg(long, value_name = "FROM..TO", value_parser = sweep)]
     pub sweep: Option<Sweep>,
-    /// Requests a batch. The latency of a request is that of its batch.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65536))]
-    pub batch: u64,
-    /// Batches in flight, a thread.
+    /// Requests a batch [default: 1]. The latency of a request is that of its batch. With --trace: blocks of a request
+    /// submitted together [default: 16].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
+    pub batch: Option<u64>,
+    /// Batches in flight, a thread. With --trace: requests of it that are open at a time.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub depth: u64,
-    /// Pieces a request is scattered over, 1 to 256; each goes to a place of its own.
+    /// Pieces a request (with --trace: a block) is scattered over, 1 to 256; each goes to a place of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub iov: u64,
     /// Size of a slice, for `request_split` (short for --set stages.split.slice=…).
@@ -84,10 +87,11 @@ pub struct Args {
     /// Requests a second, in all; latency is then measured from the intended time.
     #[arg(long, value_name = "REQ/S", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Bytes of memory used on each side, at most; places are used again beyond it.
+    /// Bytes of memory used on each side, at most; places are used again beyond it. With --trace: what the cache here
+    /// holds.
     #[arg(long, default_value = "256MiB", value_parser = bytes, value_name = "BYTES")]
     pub memory: u64,
-    /// Verify every byte after each size, and count wrong ones.
+    /// Verify every byte after each size (with --trace: of each block), and count wrong ones.
     #[arg(long)]
     pub check: bool,
     /// Leave the bare loop out.
@@ -102,6 +106,9 @@ pub struct Args {
     /// Exit 3 if the p99 of a size is above this.
     #[arg(long, value_name = "US", value_parser = positive)]
     pub max_p99_us: Option<f64>,
+    /// A trace instead of the loop.
+    #[command(flatten)]
+    pub replay: TraceArgs,
 }
 
 /// Sizes that double.
@@ -112,6 +119,11 @@ pub struct Sweep {
 }
 
 impl Args {
+    /// Requests a batch of the loop.
+    pub fn batch(&self) -> u64 {
+        self.batch.unwrap_or(1)
+    }
+
     /// The sizes to run, in order.
     pub fn sizes(&self) -> Vec<u64> {
         if !self.size.is_empty() {

@@ -46,7 +46,7 @@ impl Ceiling {
                 Direction::Write => Op::Write,
             },
             bytes: 0,
-            batch: cut(args.batch * args.iov),
+            batch: cut(args.batch() * args.iov),
             depth: cut(args.depth * args.threads),
             lanes: sockets.lanes,
             wait: pool.map_or(Wait::Park, |p| as_ours(&p.wait)),

@@ -2,8 +2,8 @@
 
 use super::args::Args;
 
-/// One line each, for the head of a report.
-pub fn facts(args: &Args) -> Vec<String> {
+/// What was measured on, one line each.
+pub fn machine() -> Vec<String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
     let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).and_then(|l| l.split_once(':'));
@@ -12,17 +12,24 @@ pub fn facts(args: &Args) -> Vec<String> {
     let kernel = read("/proc/sys/kernel/osrelease");
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let governor = if governor.is_empty() { "-" } else { governor.trim() };
+    vec![
+        format!("pipeline-node {} ({})", env!("CARGO_PKG_VERSION"), env!("BUILD_COMMIT")),
+        format!("{model}, {allowed} CPUs allowed, governor {governor}, Linux {}", kernel.trim()),
+    ]
+}
+
+/// What was measured and how, one line each, for the head of a report.
+pub fn facts(args: &Args) -> Vec<String> {
     let bound = match args.iterations {
         Some(n) => format!("{n} batches"),
         None => format!("{} s", args.seconds),
     };
-    vec![
-        format!("pipeline-node {} ({})", env!("CARGO_PKG_VERSION"), env!("BUILD_COMMIT")),
-        format!("{model}, {allowed} CPUs allowed, governor {governor}, Linux {}", kernel.trim()),
+    let mut facts = machine();
+    facts.extend([
         format!(
             "op {} batch {} depth {} iov {} threads {} rounds {} of {bound}, memory {} a side, slice {}, rate {}, {}",
             args.op.name(),
-            args.batch,
+            args.batch(),
             args.depth,
             args.iov,
             args.threads,
@@ -33,5 +40,6 @@ pub fn facts(args: &Args) -> Vec<String> {
             args.file.as_deref().map_or("preset tcp".into(), |f| f.display().to_string()),
         ),
         "GB = 10^9 bytes; latency is submit to done; done means applied at the target; peak is the best 100 ms".into(),
-    ]
+    ]);
+    facts
 }

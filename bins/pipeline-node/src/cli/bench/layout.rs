@@ -36,6 +36,11 @@ impl Layout {
         self.stride * self.iov * self.slots
     }
 
+    /// Bytes of a request.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Offset and length of each piece of the request in `slot`.
     pub fn pieces(self, slot: u64) -> impl Iterator<Item = (u64, u64)> {
         let short = self.size / self.iov;

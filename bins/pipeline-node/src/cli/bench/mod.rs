@@ -10,10 +10,12 @@ mod pattern;
 mod report;
 mod tally;
 mod target;
+pub mod trace;
 mod verify;
 
 use std::time::Duration;
 
+use pipeline_configs::Loaded;
 use pipeline_graph::{Snapshot, StageStats};
 use pipeline_node::{Engine, Peer, Region, Segment};
 
@@ -21,7 +23,7 @@ pub use args::Args;
 use ceiling::Ceiling;
 use layout::Layout;
 use load::{Load, Until};
-use report::{HEAD, Line, StageLine};
+use report::{HEAD, Line, StageLine, stage_table};
 use tally::{Tally, median, ratio};
 use target::Target;
 
@@ -38,23 +40,32 @@ const WARM_UP: Duration = Duration::from_millis(100);
 /// Runs it.
 ///
 /// # Errors
-/// 1 for errors or wrong bytes, 3 for a missed threshold, 69 when the target cannot be reached.
+/// 1 for errors or wrong bytes, 3 for a missed threshold, 65 for a trace that makes no sense, 69 when the target cannot be
+/// reached.
 pub fn run(args: &Args) -> Outcome {
-    let sizes = args.sizes();
-    let layouts: Vec<Layout> = sizes.iter().map(|s| layout(args, *s)).collect::<Result<_, _>>()?;
-    let bytes = layouts.iter().map(Layout::bytes).max().unwrap_or(1);
     let mut set = args.set.clone();
     set.extend(args.slice.iter().map(|s| format!("stages.split.slice='{s}'")));
     let loaded = file::load(&source(args.file.as_deref(), &set))?;
     logs::install("warn", false);
-    let own = match &args.target {
-        Some(_) => None,
-        None => Some(Target::start(args, bytes)?),
-    };
-    let address = match (&args.target, &own) {
-        (Some(address), _) => address.clone(),
-        (None, Some(own)) => own.address.clone(),
-        (None, None) => return Err(Failure::usage("no target")),
+    match &args.replay.trace {
+        Some(path) => trace::run(args, path, loaded),
+        None => sizes(args, loaded),
+    }
+}
+
+/// The loop, size by size.
+fn sizes(args: &Args, loaded: Loaded) -> Outcome {
+    let sizes = args.sizes();
+    let layouts: Vec<Layout> = sizes.iter().map(|s| layout(args, *s)).collect::<Result<_, _>>()?;
+    let bytes = layouts.iter().map(Layout::bytes).max().unwrap_or(1);
+    let (own, address) = match args.target.as_slice() {
+        [] => {
+            let own = Target::start(args, bytes)?;
+            let address = own.address.clone();
+            (Some(own), address)
+        }
+        [address] => (None, address.clone()),
+        _ => return Err(Failure::usage("several targets are for --trace; without it name one")),
     };
     header(args, own.as_ref(), &address)?;
     // Its other half runs on this machine, so it says nothing about a target elsewhere.
@@ -87,7 +98,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn layout(args: &Args, size: u64) -> Result<Layout, Failure> {
-    let in_flight = args.threads * args.depth * args.batch;
+    let in_flight = args.threads * args.depth * args.batch();
     Layout::new(size, args.iov, in_flight, args.memory).map_err(Failure::usage)
 }
 
@@ -110,7 +121,7 @@ fn show(args: &Args, line: &Line) -> Outcome {
     let text = if args.json {
         serde_json::to_string(line).map_err(Failure::system)?
     } else {
-        format!("{}\n{}", line.row(), line.stage_table())
+        format!("{}\n{}", line.row(), stage_table(&line.stages))
     };
     file::print(&(text + "\n"))
 }
@@ -171,7 +182,7 @@ impl Bench<'_> {
             op: args.op,
             layout,
             size,
-            batch: args.batch,
+            batch: args.batch(),
             depth: args.depth,
             threads: args.threads,
             rate: args.rate,
@@ -242,7 +253,7 @@ fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
     Line {
         bytes: size,
         op: args.op.name(),
-        batch: args.batch,
+        batch: args.batch(),
         depth: args.depth,
         gb_per_s_avg: gb_per_s,
         gb_per_s_peak: tally.peak_gb_per_s().max(gb_per_s),

@@ -109,25 +109,25 @@ impl Line {
         }
         row
     }
+}
 
-    /// The table by stage.
-    pub fn stage_table(&self) -> String {
-        let width = self.stages.iter().map(|s| s.stage.len()).max().unwrap_or(0).max(5);
-        let mut table = format!(
-            "  {:<width$} threads     cap depth-avg depth-max  wait-p50/p99(us) service-p50/p99(us)  util% blocked%\n",
-            "stage"
+/// The table by stage.
+pub fn stage_table(stages: &[StageLine]) -> String {
+    let width = stages.iter().map(|s| s.stage.len()).max().unwrap_or(0).max(5);
+    let mut table = format!(
+        "  {:<width$} threads     cap depth-avg depth-max  wait-p50/p99(us) service-p50/p99(us)  util% blocked%\n",
+        "stage"
+    );
+    for s in stages {
+        let wait = format!("{:.1}/{:.1}", s.wait_p50_us, s.wait_p99_us);
+        let service = format!("{:.1}/{:.1}", s.service_p50_us, s.service_p99_us);
+        let _ = writeln!(
+            table,
+            "  {:<width$} {:>7} {:>7} {:>9.1} {:>9} {wait:>17} {service:>19} {:>6.1} {:>8.1}",
+            s.stage, s.threads, s.cap, s.depth_avg, s.depth_max, s.util_pct, s.blocked_pct
         );
-        for s in &self.stages {
-            let wait = format!("{:.1}/{:.1}", s.wait_p50_us, s.wait_p99_us);
-            let service = format!("{:.1}/{:.1}", s.service_p50_us, s.service_p99_us);
-            let _ = writeln!(
-                table,
-                "  {:<width$} {:>7} {:>7} {:>9.1} {:>9} {wait:>17} {service:>19} {:>6.1} {:>8.1}",
-                s.stage, s.threads, s.cap, s.depth_avg, s.depth_max, s.util_pct, s.blocked_pct
-            );
-        }
-        table
     }
+    table
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
     fn rows_stand_under_the_head() {
         let row = line().row();
         assert_eq!(row.chars().count(), HEAD.chars().count(), "\n{HEAD}\n{row}");
-        let table = line().stage_table();
+        let table = stage_table(&line().stages);
         let lens: Vec<_> = table.lines().map(|l| l.chars().count()).collect();
         assert_eq!(lens[0], lens[1], "\n{table}");
     }

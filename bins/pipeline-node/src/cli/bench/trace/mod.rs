@@ -1,0 +1,200 @@
+//! `bench --trace`: what an inference engine would ask of its KV store, replayed against real nodes.
+//! Semantics, form and figures: `docs/traces.md`.
+
+mod args;
+mod bytes;
+mod cache;
+mod check;
+mod desk;
+pub mod form;
+mod header;
+mod kv;
+mod measure;
+mod progress;
+mod replay;
+mod report;
+mod store;
+
+use std::path::Path;
+
+use pipeline_configs::Loaded;
+use pipeline_node::{Engine, Peer, Segment};
+
+pub use self::args::TraceArgs;
+use self::args::{Fill, Speed};
+use self::bytes::Bytes;
+use self::form::{Trace, TraceError};
+use self::header::header;
+use self::measure::{Measured, measure};
+use self::replay::Setting;
+use self::report::{PeerLine, Report, Times};
+use self::store::{Shares, Store};
+use super::args::Args;
+use super::layout::Layout;
+use super::tally::ratio;
+use super::target::Target;
+use super::{OPEN_TIMEOUT, stage_line};
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::failures::engine;
+use crate::cli::file;
+use crate::cli::quantity::human;
+
+/// Replays a trace and prints the report.
+///
+/// # Errors
+/// 65 for a trace that makes no sense; else as [`super::run`].
+pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
+    let options = &args.replay;
+    let trace = Trace::read(path, options.limit, options.block_tokens).map_err(|e| refused(&e))?;
+    let (block_bytes, pieces) = options.block(args.iov);
+    let local = local(args, &trace, path)?;
+    let shares = Shares::new(&trace.ids, args.target.len().max(1));
+    let own = match args.target.is_empty() {
+        true => {
+            let layout = Layout::new(block_bytes, pieces, shares.blocks[0], args.memory);
+            Some(Target::start(args, layout.map_err(Failure::usage)?.bytes())?)
+        }
+        false => None,
+    };
+    let names = own.as_ref().map_or(args.target.clone(), |own| vec![own.address.clone()]);
+    let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
+    let region = node.allocate(local.bytes()).map_err(|e| engine(&e))?;
+    let (peers, segments) = open(args, &node, &names)?;
+    let memory: Vec<u64> = segments.iter().map(Segment::len).collect();
+    let store = Store::new(shares, block_bytes, pieces, &memory)?;
+    let seed = getrandom::u64().map_err(Failure::system)?;
+    let bytes = Bytes { region: &region, local, store: &store, seed };
+    header(args, &trace, path, &bytes, &names, own.as_ref())?;
+    bytes.clear().map_err(Failure::failed)?;
+    // Memory of ours that was never touched is one page of zeros: it would be sent from a CPU's cache.
+    if options.store == Fill::Warm && (args.check || own.is_some()) {
+        bytes.fill_peers(&node, &segments).map_err(Failure::failed)?;
+    }
+    let setting = Setting {
+        engine: &node,
+        segments: &segments,
+        bytes,
+        trace: &trace,
+        speed: options.speedup,
+        depth: args.depth as usize,
+        batch: TraceArgs::batch(args.batch) as usize,
+    };
+    let measured = measure(args, &setting, &peers).map_err(Failure::failed)?;
+    let report = report(args, &setting, measured, &names);
+    let text = if args.json {
+        serde_json::to_string(&report).map_err(Failure::system)? + "\n"
+    } else {
+        report.text()
+    };
+    file::print(&text)?;
+    judge(args, &report)
+}
+
+fn refused(error: &TraceError) -> Failure {
+    match error {
+        TraceError::Unreadable { .. } => Failure::system(error),
+        TraceError::Nonsense { .. } | TraceError::Empty { .. } => Failure::data(error),
+    }
+}
+
+/// The slots of the cache here: as many as `--memory` holds, and not more than there are blocks.
+fn local(args: &Args, trace: &Trace, path: &Path) -> Result<Layout, Failure> {
+    let (bytes, pieces) = args.replay.block(args.iov);
+    let local =
+        Layout::new(bytes, pieces, u64::from(trace.distinct()), args.memory).map_err(Failure::usage)?;
+    let most = trace.entries.iter().max_by_key(|entry| entry.distinct);
+    if let Some(most) = most.filter(|most| u64::from(most.distinct) > local.slots) {
+        return Err(Failure::failed(format!(
+            "{}:{}: the request has {} blocks of {bytes} bytes, and --memory {} holds {}; raise --memory to {} or more, \
+             or lower the size of a block",
+            path.display(),
+            most.line,
+            most.distinct,
+            human(args.memory),
+            args.memory / bytes,
+            human(local.bytes() / local.slots * u64::from(most.distinct)),
+        )));
+    }
+    Ok(local)
+}
+
+fn open(args: &Args, node: &Engine, names: &[String]) -> Result<(Vec<Peer>, Vec<Segment>), Failure> {
+    let peer = |name: &String| node.open_within(name, OPEN_TIMEOUT).map_err(|e| engine(&e));
+    let peers: Vec<Peer> = names.iter().map(peer).collect::<Result<_, _>>()?;
+    let segments = peers.iter().map(|peer| peer.segment(&args.segment).map_err(|e| engine(&e)));
+    let segments = segments.collect::<Result<_, _>>()?;
+    Ok((peers, segments))
+}
+
+fn report(args: &Args, setting: &Setting<'_>, measured: Measured, names: &[String]) -> Report {
+    let Measured { replayed, cpu_ns, target_cpu_ns, check_cpu_ns, wrong, stages } = measured;
+    let (options, trace) = (&args.replay, setting.trace);
+    let (moved, counts) = (&replayed.moved, replayed.counts);
+    let gb = moved.bytes as f64 / 1e9;
+    let blocks = counts.local + counts.joined + counts.read + counts.made;
+    let shelves = names.iter().zip(&setting.bytes.store.shelves).zip(&replayed.by_peer);
+    if let Some(trouble) = &replayed.trouble {
+        eprintln!("# stopped after {} of {} requests: {trouble}", replayed.begun, trace.entries.len());
+    }
+    let (block_bytes, block_pieces) = options.block(args.iov);
+    Report {
+        requests: replayed.begun as u64,
+        errors: moved.errors,
+        blocks,
+        distinct_blocks: u64::from(trace.distinct()),
+        block_bytes,
+        block_pieces,
+        cache_blocks: setting.bytes.local.slots,
+        store: options.store.name(),
+        speedup: match options.speedup {
+            Speed::Max => None,
+            Speed::Times(times) => Some(times),
+        },
+        depth: args.depth,
+        batch: setting.batch as u64,
+        local_blocks: counts.local,
+        joined_blocks: counts.joined,
+        read_blocks: counts.read,
+        new_blocks: counts.made,
+        hit_pct: 100.0 * ratio(counts.local as f64, blocks as f64),
+        endless_hit_pct: trace.seen_before_pct(),
+        read_bytes: replayed.bytes_read,
+        written_bytes: replayed.bytes_written,
+        elapsed_s: moved.elapsed_ns as f64 / 1e9,
+        gb_per_s_avg: moved.gb_per_s(),
+        gb_per_s_peak: moved.peak_gb_per_s(),
+        read: Times::from(moved),
+        written: (options.store == Fill::Cold).then(|| Times::from(&replayed.written)),
+        behind: (options.speedup != Speed::Max).then(|| Times::from(&replayed.behind)),
+        cpu_s_per_gb_initiator: ratio(cpu_ns as f64 / 1e9, gb),
+        cpu_s_per_gb_target: target_cpu_ns.map(|ns| ratio(ns as f64 / 1e9, gb)),
+        check_cpu_s: args.check.then_some(check_cpu_ns as f64 / 1e9),
+        wrong,
+        peers: shelves
+            .map(|((name, shelf), bytes)| PeerLine {
+                peer: name.clone(),
+                blocks: shelf.blocks,
+                places: shelf.layout.slots,
+                moved_bytes: *bytes,
+            })
+            .collect(),
+        stages: stages.stages.iter().map(stage_line).collect(),
+    }
+}
+
+fn judge(args: &Args, report: &Report) -> Outcome {
+    let mut found = Vec::new();
+    if report.errors > 0 {
+        found.push(Failure::failed(format!("{} requests failed", report.errors)));
+    }
+    if let Some(wrong) = report.wrong.filter(|wrong| *wrong > 0) {
+        found.push(Failure::failed(format!("{wrong} bytes are wrong")));
+    }
+    if let Some(least) = args.min_gb_per_s.filter(|least| report.gb_per_s_avg < *least) {
+        found.push(Failure::threshold(format!("{:.3} GB/s, --min-gb-per-s {least}", report.gb_per_s_avg)));
+    }
+    if let Some(most) = args.max_p99_us.filter(|most| report.read.p99_us > *most) {
+        found.push(Failure::threshold(format!("p99 {:.1} us, --max-p99-us {most}", report.read.p99_us)));
+    }
+    found.into_iter().reduce(Failure::worse).map_or(Ok(()), Err)
+}
