@@ -169,6 +169,20 @@ fn speed() {
     assert_eq!((&told["read"]["requests"], &told["behind"]["requests"]), (&2.into(), &3.into()));
 }
 
+/// A request that must wait for its turn is timed from when it was due all the same: of twenty that are due at once and
+/// come one after the other, the slowest took as long as all together.
+#[test]
+fn waiting_for_a_turn_counts() {
+    let scratch = Scratch::new();
+    let line =
+        |i| format!("{{\"timestamp\":7,\"input_length\":512,\"output_length\":1,\"hash_ids\":[{i}]}}\n");
+    let path = scratch.put("at_once.jsonl", &(0..20).map(line).collect::<String>());
+    let told = replay(&path, &["--speedup", "1", "--depth", "1"]);
+    let all = told["elapsed_s"].as_f64().unwrap() * 1e6;
+    let (max, late) = (told["read"]["max_us"].as_f64().unwrap(), told["behind"]["max_us"].as_f64().unwrap());
+    assert!(max > 0.98 * all && late < max && late > told["read"]["p50_us"].as_f64().unwrap(), "{told}");
+}
+
 /// A trace that makes no sense exits 65 with file and line; one that does not fit here or does not exist, and options
 /// that do not go together, say what to do.
 #[test]

@@ -65,8 +65,8 @@ impl Kv {
         })?;
         let ranks: u64 = ranks.parse().ok().filter(|n| (1..=1024).contains(n)).ok_or("tp1 to tp1024")?;
         if let Attention::Grouped { heads, .. } = model.attention
-            && heads % ranks != 0
-            && ranks % heads != 0
+            && !heads.is_multiple_of(ranks)
+            && !ranks.is_multiple_of(heads)
         {
             return Err(format!("{heads} KV heads cannot be shared out to {ranks} ranks"));
         }

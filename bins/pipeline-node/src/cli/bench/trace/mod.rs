@@ -14,26 +14,26 @@ mod progress;
 mod replay;
 mod report;
 mod store;
+mod summary;
 
 use std::path::Path;
 
 use pipeline_configs::Loaded;
 use pipeline_node::{Engine, Peer, Segment};
 
+use self::args::Fill;
 pub use self::args::TraceArgs;
-use self::args::{Fill, Speed};
 use self::bytes::Bytes;
 use self::form::{Trace, TraceError};
 use self::header::header;
-use self::measure::{Measured, measure};
+use self::measure::measure;
 use self::replay::Setting;
-use self::report::{PeerLine, Report, Times};
+use self::report::Report;
 use self::store::{Shares, Store};
+use super::OPEN_TIMEOUT;
 use super::args::Args;
 use super::layout::Layout;
-use super::tally::ratio;
 use super::target::Target;
-use super::{OPEN_TIMEOUT, stage_line};
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::failures::engine;
 use crate::cli::file;
@@ -80,7 +80,7 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
         batch: TraceArgs::batch(args.batch) as usize,
     };
     let measured = measure(args, &setting, &peers).map_err(Failure::failed)?;
-    let report = report(args, &setting, measured, &names);
+    let report = summary::report(args, &setting, measured, &names);
     let text = if args.json {
         serde_json::to_string(&report).map_err(Failure::system)? + "\n"
     } else {
@@ -126,66 +126,13 @@ fn open(args: &Args, node: &Engine, names: &[String]) -> Result<(Vec<Peer>, Vec<
     Ok((peers, segments))
 }
 
-fn report(args: &Args, setting: &Setting<'_>, measured: Measured, names: &[String]) -> Report {
-    let Measured { replayed, cpu_ns, target_cpu_ns, check_cpu_ns, wrong, stages } = measured;
-    let (options, trace) = (&args.replay, setting.trace);
-    let (moved, counts) = (&replayed.moved, replayed.counts);
-    let gb = moved.bytes as f64 / 1e9;
-    let blocks = counts.local + counts.joined + counts.read + counts.made;
-    let shelves = names.iter().zip(&setting.bytes.store.shelves).zip(&replayed.by_peer);
-    if let Some(trouble) = &replayed.trouble {
-        eprintln!("# stopped after {} of {} requests: {trouble}", replayed.begun, trace.entries.len());
-    }
-    let (block_bytes, block_pieces) = options.block(args.iov);
-    Report {
-        requests: replayed.begun as u64,
-        errors: moved.errors,
-        blocks,
-        distinct_blocks: u64::from(trace.distinct()),
-        block_bytes,
-        block_pieces,
-        cache_blocks: setting.bytes.local.slots,
-        store: options.store.name(),
-        speedup: match options.speedup {
-            Speed::Max => None,
-            Speed::Times(times) => Some(times),
-        },
-        depth: args.depth,
-        batch: setting.batch as u64,
-        local_blocks: counts.local,
-        joined_blocks: counts.joined,
-        read_blocks: counts.read,
-        new_blocks: counts.made,
-        hit_pct: 100.0 * ratio(counts.local as f64, blocks as f64),
-        endless_hit_pct: trace.seen_before_pct(),
-        read_bytes: replayed.bytes_read,
-        written_bytes: replayed.bytes_written,
-        elapsed_s: moved.elapsed_ns as f64 / 1e9,
-        gb_per_s_avg: moved.gb_per_s(),
-        gb_per_s_peak: moved.peak_gb_per_s(),
-        read: Times::from(moved),
-        written: (options.store == Fill::Cold).then(|| Times::from(&replayed.written)),
-        behind: (options.speedup != Speed::Max).then(|| Times::from(&replayed.behind)),
-        cpu_s_per_gb_initiator: ratio(cpu_ns as f64 / 1e9, gb),
-        cpu_s_per_gb_target: target_cpu_ns.map(|ns| ratio(ns as f64 / 1e9, gb)),
-        check_cpu_s: args.check.then_some(check_cpu_ns as f64 / 1e9),
-        wrong,
-        peers: shelves
-            .map(|((name, shelf), bytes)| PeerLine {
-                peer: name.clone(),
-                blocks: shelf.blocks,
-                places: shelf.layout.slots,
-                moved_bytes: *bytes,
-            })
-            .collect(),
-        stages: stages.stages.iter().map(stage_line).collect(),
-    }
-}
-
 fn judge(args: &Args, report: &Report) -> Outcome {
     let mut found = Vec::new();
-    if report.errors > 0 {
-        found.push(Failure::failed(format!("{} requests failed", report.errors)));
+    if let Some(why) = &report.stopped {
+        let (begun, failed) = (report.requests, report.errors);
+        found.push(Failure::failed(format!(
+            "stopped after {begun} requests, {failed} requests failed: {why}"
+        )));
     }
     if let Some(wrong) = report.wrong.filter(|wrong| *wrong > 0) {
         found.push(Failure::failed(format!("{wrong} bytes are wrong")));

@@ -325,8 +325,9 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
                 Ok(Some(slot)) => self.desk.release(slot),
                 Ok(None) => break,
                 Err(error) => {
+                    // What it still has is not looked at: the replay has failed.
                     self.outcome.trouble.get_or_insert(error);
-                    break;
+                    self.checker = None;
                 }
             }
             any = true;

@@ -14,6 +14,8 @@ pub struct Report {
     pub requests: u64,
     /// Requests of which a block failed.
     pub errors: u64,
+    /// Why no more were begun; null when all were.
+    pub stopped: Option<String>,
     /// Blocks they asked for.
     pub blocks: u64,
     /// Different blocks of the trace.
@@ -181,6 +183,7 @@ mod tests {
         Report {
             requests: 12_031,
             errors: 0,
+            stopped: None,
             blocks: 288_500,
             distinct_blocks: 182_790,
             block_bytes: 65_536,
