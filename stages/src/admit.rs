@@ -18,15 +18,27 @@ use crate::world::World;
 pub const KIND: StageKind = StageKind {
     name: "admit",
     summary: "Takes submissions apart into requests.",
-    keys: &[pipeline_configs::Key {
-        name: "spread",
-        kind: Kind::Count { min: 1, max: 1024 },
-        default: Some("1"),
-        required: false,
-        doc: "Over how many workers the requests to one segment of a peer spread with dispatch = \"hash\".",
-        change: Change::Restart,
-        ..pipeline_configs::Key::PLAIN
-    }],
+    keys: &[
+        pipeline_configs::Key {
+            name: "spread",
+            kind: Kind::Count { min: 1, max: 1024 },
+            default: Some("1"),
+            required: false,
+            doc: "Over how many workers the requests to one segment of a peer spread with dispatch = \"hash\".",
+            change: Change::Restart,
+            ..pipeline_configs::Key::PLAIN
+        },
+        pipeline_configs::Key {
+            name: "coalesce",
+            kind: Kind::Bytes { min: 0, max: 1 << 30 },
+            default: Some("64KiB"),
+            required: false,
+            doc: "Requests of a submission that follow each other and touch on both sides travel as one up to this many \
+                  bytes, and to a quarter of a peer's share of `bytes_in_flight`; 0: each on its own.",
+            change: Change::Live,
+            ..pipeline_configs::Key::PLAIN
+        },
+    ],
     shape,
     later: None,
 };
@@ -42,6 +54,7 @@ fn shape(_: &Values, _: &Facts) -> Shape {
 }
 
 pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
+    making.world.ledger.merge_up_to(making.values().number("coalesce").unwrap_or(0));
     Ok(Box::new(Admit { world: making.world.clone(), stage: making.ix(), at: None }))
 }
 

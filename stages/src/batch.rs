@@ -125,18 +125,23 @@ impl Batch {
     pub fn results(&self) -> impl Iterator<Item = Status> + '_ {
         let ledger = &self.world.ledger;
         let (mut at, _, _) = ledger.batches.chain(self.index);
+        let mut first = at;
         (0..self.len).map(move |_| {
             let request = at;
             debug_assert_ne!(request, NIL, "the chain of a batch is as long as the batch");
             at = ledger.request(request).chain.load(std::sync::atomic::Ordering::Relaxed);
-            self.status(request)
+            if !ledger.request(request).is_merged() {
+                first = request;
+            }
+            self.status(request, first)
         })
     }
 
-    fn status(&self, request: u32) -> Status {
+    /// `first`: of the run that it travels in, as a rule itself.
+    fn status(&self, request: u32, first: u32) -> Status {
         let ledger = &self.world.ledger;
-        let (ended, code, _) = ledger.request(request).result();
-        let cover = ledger.cover_of(request);
+        let (ended, ..) = ledger.request(first).result();
+        let (code, cover) = (ledger.request(request).code(), ledger.cover_of(first));
         if !ended {
             return match self.forked() {
                 None => Status::Pending,

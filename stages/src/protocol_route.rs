@@ -7,10 +7,11 @@ use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, PortId, Seat, Shape
 use pipeline_transports::Op;
 
 use crate::key::Key;
-use crate::peer::{Peer, PeerId};
+use crate::peer::PeerId;
+use crate::preference::Preference;
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
-use crate::world::{Own, World};
+use crate::world::Own;
 
 const ALLOW_DENY: &[&str] = &["deny", "allow"];
 
@@ -59,18 +60,9 @@ fn shape(_: &Values, _: &Facts) -> Shape {
 }
 
 pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
-    let (world, values) = (&making.world, making.values());
-    let index = |name: &String| world.transports.iter().position(|t| t.name == *name);
-    let mut order: Vec<usize> = values.texts("prefer").iter().filter_map(index).collect();
-    if values.texts("prefer").is_empty() || values.text("fallback") == Some("allow") {
-        order.extend(0..world.transports.len());
-    }
-    if values.text("staging") != Some("allow") {
-        order.retain(|t| world.transports[*t].transport.caps().direct);
-    }
+    let preference = Preference::of(making.values(), &making.world.transports);
     let choices = vec![Choice::default(); making.config.limits.peers as usize];
-    let order = order.into_iter().filter_map(|t| u16::try_from(t).ok()).collect();
-    Ok(Box::new(Route { world: making.own(), stage: making.ix(), order, choices }))
+    Ok(Box::new(Route { world: making.own(), stage: making.ix(), preference, choices }))
 }
 
 /// What was found for one peer while its version was this.
@@ -85,7 +77,7 @@ struct Choice {
 struct Route {
     world: Own,
     stage: StageIx,
-    order: Vec<u16>,
+    preference: Preference,
     choices: Vec<Choice>,
 }
 
@@ -95,7 +87,8 @@ impl Route {
         let choice = self.choices.get_mut(peer.0 as usize).ok_or(Reason::PeerGone)?;
         let version = target.version.load(std::sync::atomic::Ordering::Acquire) + 1;
         if choice.version != version {
-            let find = |op| first(&self.world, &self.order, target, op);
+            let view = target.view.load();
+            let find = |op| self.preference.choose(&self.world.transports, &view, op);
             *choice = Choice { version, read: find(Op::Read), write: find(Op::Write) };
         }
         let found = match op {
@@ -104,19 +97,6 @@ impl Route {
         };
         found.ok_or(Reason::NoRoute)
     }
-}
-
-fn first(world: &World, order: &[u16], target: &Peer, op: Op) -> Option<u16> {
-    let view = target.view.load();
-    order.iter().copied().find(|t| {
-        let entry = &world.transports[usize::from(*t)];
-        let caps = entry.transport.caps();
-        let knows = match op {
-            Op::Read => caps.read,
-            Op::Write => caps.write,
-        };
-        knows && view.offers.iter().any(|o| o.kind == entry.kind)
-    })
 }
 
 impl Stage<Key> for Route {

@@ -126,6 +126,16 @@ impl Window {
         self.bytes_limit
     }
 
+    /// Bytes that one peer may have in flight.
+    pub fn share_bytes(&self) -> u64 {
+        self.share_bytes
+    }
+
+    /// Slices that one peer may have in flight.
+    pub fn share_slices(&self) -> u32 {
+        self.share_slices
+    }
+
     /// Bytes in flight over all peers.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)

@@ -12,10 +12,13 @@ use std::time::Duration;
 
 use pipeline_configs::Config;
 use pipeline_graph::{Snapshot, State};
+use pipeline_stages::explain::Explanation;
 use pipeline_stages::ledger::Usage;
 use pipeline_stages::notices::Notices;
 use pipeline_stages::peer_events::PeerEvents;
-use pipeline_stages::{Batch, Client, Key, Options, Reason, Request, SubmitError, World};
+use pipeline_stages::{
+    Batch, Client, Key, Options, Pick, PrepareError, Prepared, Reason, Request, SubmitError, World,
+};
 use pipeline_transports::Access;
 use pipeline_transports::clock;
 use pipeline_transports::memory::{Memory, Region};
@@ -197,6 +200,24 @@ impl Engine {
         Peer::of(self.clone(), id)
     }
 
+    /// As [`Self::open_within`], without waiting for a link, and without one if the two sides have no transport in common:
+    /// for [`Self::explain`] and for questions to the peer.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn connect_within(&self, peer: &str, timeout: Duration) -> Result<Peer, Error> {
+        self.here()?;
+        let id = self.inner.control.connect(peer, by(timeout))?;
+        Peer::of(self.clone(), id)
+    }
+
+    /// Which transport, NIC and lanes a transfer to a peer would take now, why, and what was rejected and why. The stages
+    /// themselves are asked, so it is what they do; nothing is sent.
+    pub fn explain(&self, peer: &Peer) -> Explanation {
+        let explained = pipeline_stages::explain::explain(&self.inner.config, &self.inner.world, peer.id());
+        explained.expect("a peer that was opened keeps its place in the table")
+    }
+
     /// Submits a batch: all of it, or nothing. Never blocks.
     ///
     /// # Errors
@@ -216,6 +237,63 @@ impl Engine {
         timeout: Duration,
     ) -> Result<Batch, SubmitError> {
         self.inner.client.submit_wait(requests, options, timeout)
+    }
+
+    /// Judges requests once, to submit them again and again by index: for the blocks of a KV cache, say, of which each
+    /// step moves some. Peers, segments, bounds and access are looked up here and not again.
+    ///
+    /// ```
+    /// use pipeline_node::{Engine, Options, Request};
+    /// use std::time::Duration;
+    ///
+    /// let kv = "segments.kv = { kind = \"dram\", size = \"64KiB\", access = \"read_write\" }\n";
+    /// let holder = Engine::from_toml(&format!("version = 1\nuse = \"tcp\"\n{kv}"))?;
+    /// let engine = Engine::from_toml("version = 1\nuse = \"tcp\"\n")?;
+    /// let pages = engine.allocate(65_536)?;
+    /// let kv = engine.open(&holder.local_address().to_string())?.segment("kv")?;
+    /// let blocks: Vec<Request> = (0..16).map(|i| Request::read(&pages, i * 4096, kv.at(i * 4096), 4096)).collect();
+    /// let blocks = engine.prepare(&blocks)?;
+    /// for some in [&[3, 4, 5, 11], &[0, 1, 2, 15]] {
+    ///     let batch = engine.submit_prepared(&blocks, some, Options::default())?;
+    ///     assert!(batch.wait(Duration::from_secs(10))?.is_done());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PrepareError`], of the first request that is wrong: nothing was prepared.
+    pub fn prepare(&self, requests: &[Request]) -> Result<Prepared, PrepareError> {
+        self.inner.client.prepare(requests)
+    }
+
+    /// Submits some of the requests that were prepared: `..` for all of them, a range, or a list of indices. Never blocks.
+    ///
+    /// A peer that was restarted, or a local region that is not registered any more, fails the requests that name it, as
+    /// [`Self::submit`] would: a [`Prepared`] keeps nothing in place.
+    ///
+    /// # Errors
+    /// [`SubmitError`]: nothing was submitted.
+    pub fn submit_prepared<'a>(
+        &self,
+        prepared: &Prepared,
+        pick: impl Into<Pick<'a>>,
+        options: Options,
+    ) -> Result<Batch, SubmitError> {
+        self.inner.client.submit_prepared(prepared, pick, options)
+    }
+
+    /// As [`Self::submit_prepared`], but waits up to `timeout` for room.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit_prepared_wait<'a>(
+        &self,
+        prepared: &Prepared,
+        pick: impl Into<Pick<'a>>,
+        options: Options,
+        timeout: Duration,
+    ) -> Result<Batch, SubmitError> {
+        self.inner.client.submit_prepared_wait(prepared, pick, options, timeout)
     }
 
     /// Listens to the notices of peers: what they say of batches whose requests have all ended ([`Options::notice`]).
@@ -303,8 +381,8 @@ impl Engine {
         self.inner.graph().snapshot()
     }
 
-    /// How much of the engine's tables is taken now: all zero, but for `stale`, when every batch has ended and was
-    /// dropped.
+    /// How much of the engine's tables is taken now: [idle](Usage::is_idle) when every batch has ended and was dropped;
+    /// and what was counted so far.
     pub fn usage(&self) -> Usage {
         self.inner.world.ledger.usage()
     }

@@ -31,7 +31,7 @@ pub enum Error {
     #[error(transparent)]
     Segment(#[from] SegmentError),
     /// A name that the peer does not have.
-    #[error("peer {peer} has no segment `{segment}`; it has: {}", list(.known))]
+    #[error("peer {peer} has no segment `{segment}`; {}", suggest(.segment, .known))]
     UnknownSegment {
         /// What it was opened by.
         peer: String,
@@ -76,6 +76,6 @@ impl Error {
     }
 }
 
-fn list(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+fn suggest(segment: &str, known: &[String]) -> String {
+    pipeline_configs::suggest::help(segment, "its segments", known.iter().map(String::as_str))
 }

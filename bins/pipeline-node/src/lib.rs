@@ -38,11 +38,14 @@ pub use source::Source;
 pub use pipeline_configs::{Config, Finding, Findings, Loaded};
 pub use pipeline_graph::{Laggard, Snapshot};
 pub use pipeline_stages::control::Remaining;
+pub use pipeline_stages::explain;
 pub use pipeline_stages::ledger::Usage;
 pub use pipeline_stages::notices::{Notice, Notices};
+pub use pipeline_stages::peer::PeerState;
 pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};
 pub use pipeline_stages::{
-    Batch, Failure, OnDoneError, Options, Reason, Remote, Request, Status, SubmitError, Summary, WaitError,
+    Batch, Failure, OnDoneError, Options, Pick, PrepareError, Prepared, Reason, Remote, Request, Status,
+    SubmitError, Summary, WaitError,
 };
 pub use pipeline_stages::{ListenError, reason::NoticeFault};
 pub use pipeline_transports::Access;

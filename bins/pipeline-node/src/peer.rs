@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pipeline_stages::Remote;
 use pipeline_stages::peer::{PeerId, PeerView, SegmentView};
+use pipeline_transports::Access;
 use pipeline_transports::control::{FileAnswer, FileRequest, Message};
 
 use crate::engine::{Engine, by};
@@ -36,6 +37,10 @@ impl Peer {
         &self.view.name
     }
 
+    pub(crate) fn id(&self) -> PeerId {
+        self.id
+    }
+
     /// What it was opened by.
     pub fn label(&self) -> Arc<str> {
         self.engine.inner.world.peers.get(self.id).map_or_else(|| "".into(), |p| p.label.clone())
@@ -48,7 +53,8 @@ impl Peer {
 
     /// Names of its segments when it was opened.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
-        self.view.segments.iter().map(|s| s.name.as_str())
+        // An empty name is the place of a segment that the peer has taken away.
+        self.view.segments.iter().map(|s| s.name.as_str()).filter(|name| !name.is_empty())
     }
 
     /// One of its segments.
@@ -56,7 +62,7 @@ impl Peer {
     /// # Errors
     /// [`Error::UnknownSegment`], with the names there are.
     pub fn segment(&self, name: &str) -> Result<Segment, Error> {
-        let index = self.view.segments.iter().position(|s| s.name == name);
+        let index = self.view.segments.iter().position(|s| !name.is_empty() && s.name == name);
         let index = index.ok_or_else(|| Error::UnknownSegment {
             peer: self.label().to_string(),
             segment: name.to_owned(),
@@ -155,6 +161,12 @@ impl Segment {
     )]
     pub fn len(&self) -> u64 {
         self.view.len
+    }
+
+    /// What its regions allow when they all allow the same; `None` when they differ, or there are none.
+    pub fn access(&self) -> Option<Access> {
+        let (first, others) = self.view.regions.split_first()?;
+        others.iter().all(|region| region.access == first.access).then_some(first.access)
     }
 
     /// A place in it, for [`crate::Request::read`] and [`crate::Request::write`].

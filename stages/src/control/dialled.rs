@@ -291,6 +291,13 @@ impl Dialled {
         let (version, segments) = pages::load(session, shared.settings.peer_regions, by).await?;
         let (name, incarnation) = (session.hello.name.clone(), session.hello.incarnation);
         let unfenced = shared.world.peers.unfenced(incarnation);
+        let before = self.peer.view.load();
+        let same = before.incarnation == incarnation;
+        let segments = pages::in_place(if same { &before.segments } else { &[] }, segments);
+        if segments.len() > shared.settings.peer_regions {
+            let reason = "more segments made and given up than are remembered".to_owned();
+            return Err(Error::Protocol { peer: session.peer.clone(), reason });
+        }
         self.peer.view.store(Arc::new(PeerView { name, incarnation, offers, segments, unfenced }));
         *lock(&self.table) = version;
         self.touch(shared);

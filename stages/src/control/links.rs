@@ -18,6 +18,7 @@ use super::settings::backoff;
 use super::shared::{Known, Shared, lock, new_link};
 use crate::mail::{Half, Mail, SeatId};
 use crate::peer::{LinkLife, LinkRef, PeerId};
+use crate::world::World;
 
 /// Asks the same transport of the peer, over the control session.
 pub(super) struct Via {
@@ -98,6 +99,14 @@ pub(super) async fn keep(
     }
 }
 
+/// The lanes of one transport to a peer that has it too: post seats, and a number on each.
+pub(crate) fn lanes(world: &World, transport: u16) -> impl Iterator<Item = (SeatId, u16)> {
+    let each = world.transports.get(usize::from(transport)).map_or(0, |t| t.transport.lanes().max(1));
+    seats(world, Half::Post, transport)
+        .into_iter()
+        .flat_map(move |seat| (0..each).map(move |lane| (seat, lane)))
+}
+
 /// Every lane of every post worker of every transport that both sides have.
 fn ways(shared: &Shared, offers: &[Offer]) -> Vec<Way> {
     let mut ways = Vec::new();
@@ -109,11 +118,9 @@ fn ways(shared: &Shared, offers: &[Offer]) -> Vec<Way> {
         let Some((offer, _)) = of_kind.iter().find(|o| o.1.name == entry.name).or(of_kind.first()) else {
             continue;
         };
-        for seat in seats(&shared.world, Half::Post, t as u16) {
-            for lane in 0..entry.transport.lanes().max(1) {
-                let state = State::Waiting(Instant::now());
-                ways.push(Way { seat, lane, offer: *offer, state, failures: 0 });
-            }
+        for (seat, lane) in lanes(&shared.world, t as u16) {
+            let state = State::Waiting(Instant::now());
+            ways.push(Way { seat, lane, offer: *offer, state, failures: 0 });
         }
     }
     ways

@@ -24,6 +24,7 @@ mod throttle;
 
 pub use error::Error;
 pub use leaving::Remaining;
+pub(crate) use links::lanes;
 pub use settings::Settings;
 
 use std::collections::HashMap;

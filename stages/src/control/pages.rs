@@ -1,6 +1,7 @@
 //! Region tables across the wire: our pages out, a peer's pages in. Deliberately distrustful of what comes:
 //! a view that is published holds ascending regions within their segment, and no more than allowed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pipeline_transports::Nanos;
@@ -65,6 +66,15 @@ pub(super) async fn load(
         let segments = gathered.segments.into_iter().map(Arc::new).collect();
         return Ok((version.unwrap_or_default(), segments));
     }
+}
+
+/// A newer table of the same start of a peer, with every segment at the index it had before: requests name a segment by
+/// index, and the peer's own order changes with each name it adds. What is gone leaves an empty place without a name.
+pub(super) fn in_place(before: &[Arc<SegmentView>], now: Vec<Arc<SegmentView>>) -> Vec<Arc<SegmentView>> {
+    let mut now: BTreeMap<String, Arc<SegmentView>> = now.into_iter().map(|s| (s.name.clone(), s)).collect();
+    let mut placed: Vec<_> = before.iter().map(|old| now.remove(&old.name).unwrap_or_default()).collect();
+    placed.extend(now.into_values());
+    placed
 }
 
 fn protocol(session: &Session, reason: impl Into<String>) -> Error {
@@ -178,5 +188,24 @@ mod tests {
         assert!(add(&|p| p.first = 1).is_err());
         assert!(add(&|p| p.regions[1].start = 9).is_err());
         assert!(add(&|p| p.regions_total = u32::MAX).unwrap_err().contains("announced"));
+    }
+
+    /// A name that comes before the others, or one that goes, moves no segment to another index, and an index that was
+    /// given up never means another segment.
+    #[test]
+    fn indices_stay() {
+        let view =
+            |name: &str, len| Arc::new(SegmentView { name: name.into(), len, ..SegmentView::default() });
+        let before = vec![view("kv", 1), view("weights", 2)];
+        let grown = in_place(&before, vec![view("a", 3), view("kv", 9), view("weights", 2)]);
+        let told = |views: &[Arc<SegmentView>]| -> Vec<_> {
+            views.iter().map(|s| (s.name.clone(), s.len)).collect()
+        };
+        assert_eq!(told(&grown), [("kv".into(), 9), ("weights".into(), 2), ("a".into(), 3)]);
+        let less = in_place(&grown, vec![view("a", 3), view("weights", 2)]);
+        assert_eq!(told(&less), [(String::new(), 0), ("weights".into(), 2), ("a".into(), 3)]);
+        let again = in_place(&less, vec![view("a", 3), view("kv", 4), view("weights", 2)]);
+        assert_eq!(told(&again)[0], (String::new(), 0));
+        assert_eq!(told(&again)[3], ("kv".into(), 4));
     }
 }

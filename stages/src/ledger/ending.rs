@@ -3,6 +3,7 @@
 //! Deliberately the only place that frees a slice.
 
 use pipeline_graph::BATCH;
+use pipeline_transports::RegionId;
 
 use crate::key::Key;
 use crate::ledger::batches::CountedDown;
@@ -10,7 +11,6 @@ use crate::ledger::slot::{NIL, Phase};
 use crate::ledger::word::Ended;
 use crate::ledger::{Ledger, Slot};
 use crate::peer::PeerId;
-use crate::reason::Code;
 use crate::window::{Class, Grant};
 
 /// Slices of one request that ended one after the other.
@@ -59,7 +59,7 @@ impl<'a> Ending<'a> {
         let code = slot.code();
         let (request, bytes) = (slot.request(), if code.is_done() { slot.len() } else { 0 });
         if !code.is_done() {
-            ledger.request(request).note(code);
+            ledger.note_failure(slot, key.is_cover(), code);
         }
         self.uncharge(slot, key.is_cover());
         if !slot.step_on(key.generation(), Phase::Live, Phase::Free) {
@@ -135,6 +135,8 @@ impl<'a> Ending<'a> {
             bytes: 0,
             waited: [(NIL, Ended::default()); BATCH],
             sleepers: 0,
+            region: RegionId::default(),
+            pins: 0,
         };
         for run in &self.runs[..self.used] {
             if self.ledger.request(run.request).count_down(run.slices, run.bytes) {
@@ -168,6 +170,9 @@ struct Tally<'a> {
     /// Batches that ended while somebody slept: one a request at most.
     waited: [(u32, Ended); BATCH],
     sleepers: usize,
+    /// Requests that ended since the last one of another region: their pins are still held.
+    region: RegionId,
+    pins: u32,
 }
 
 impl Tally<'_> {
@@ -176,16 +181,28 @@ impl Tally<'_> {
         // A cover that was cut ends here; one that travelled whole has ended as a slice. Either way its key
         // is stale from now on.
         cover.step_on(cover.generation(), Phase::Live, Phase::Free);
-        self.ledger.regions.unpin(cover.local().region);
+        let region = cover.local().region;
+        if region != self.region {
+            self.unpin();
+            self.region = region;
+        }
+        self.pins += 1;
         let batch = cover.batch();
         if batch != self.batch {
             self.settle();
             self.batch = batch;
         }
-        let (_, code, bytes) = self.ledger.request(request).result();
-        self.ended += 1;
-        self.failed += u32::from(code != Code::DONE);
-        self.bytes += bytes;
+        let (ended, failed) = self.ledger.tally_run(request);
+        self.ended += ended;
+        self.failed += failed;
+        self.bytes += self.ledger.request(request).result().2;
+    }
+
+    fn unpin(&mut self) {
+        if self.pins > 0 {
+            self.ledger.regions.unpin_times(self.region, self.pins);
+            self.pins = 0;
+        }
     }
 
     fn settle(&mut self) {
@@ -194,6 +211,8 @@ impl Tally<'_> {
         if ended == 0 {
             return;
         }
+        // Before its end is seen: who saw it may take the region back.
+        self.unpin();
         let end = match self.ledger.batches.count_down(self.batch, ended, failed, bytes) {
             CountedDown::Going => return,
             CountedDown::NoticeDue => return self.ledger.outbox.tell_due(self.batch),

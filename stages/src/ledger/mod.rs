@@ -10,7 +10,9 @@ mod free;
 mod line;
 mod outbox;
 mod requests;
+mod runs;
 mod slot;
+mod usage;
 mod word;
 #[cfg(all(test, pipeline_loom))]
 mod word_loom;
@@ -23,7 +25,9 @@ use pipeline_transports::Regions;
 
 pub use batches::Summary;
 pub use ending::Ending;
+pub(crate) use slot::Rows;
 pub use slot::{Birth, NIL, Phase, Slot};
+pub use usage::Usage;
 
 pub(crate) use batches::{Batches, UNTOLD_NS};
 pub(crate) use bells::Bells;
@@ -33,12 +37,12 @@ pub(crate) use word::{BatchWord, Ended};
 
 use crate::callbacks::{Callback, Desk, OnDoneError};
 use crate::key::Key;
-use crate::peer::PeerId;
 use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
 use crate::window::{Class, Grant, Window};
 use free::FreeList;
 use line::Line;
 pub(crate) use line::Place;
+use runs::Runs;
 
 /// Sizes of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,23 +120,8 @@ pub struct Ledger {
     closing: AtomicBool,
     /// Where `submit_wait` waits.
     pub(crate) line: Line,
-}
-
-/// How much of each table is taken; for tests, metrics and the drain report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Slices.
-    pub slices: u32,
-    /// Requests.
-    pub requests: u32,
-    /// Batches.
-    pub batches: u32,
-    /// Bytes charged to windows.
-    pub bytes: u64,
-    /// Keys and completions that came too late or twice, so far: counted and dropped.
-    pub stale: u64,
-    /// Callbacks of the application that panicked, so far: caught, logged and counted.
-    pub callback_panics: u64,
+    /// What was merged.
+    pub(crate) runs: Runs,
 }
 
 impl Ledger {
@@ -164,6 +153,7 @@ impl Ledger {
             callbacks: OnceLock::new(),
             closing: AtomicBool::new(false),
             line: Line::default(),
+            runs: Runs::default(),
         }
     }
 
@@ -181,31 +171,6 @@ impl Ledger {
     pub(crate) fn stage_named(&self, name: &str) -> Option<StageIx> {
         let at = self.stages.get()?.iter().position(|n| **n == *name)?;
         StageIx::try_from(at).ok()
-    }
-
-    /// How much is taken now.
-    pub fn usage(&self) -> Usage {
-        Usage {
-            slices: self.slices - self.free.len(),
-            requests: self.requests_limit() - self.free_requests.len(),
-            batches: self.batches.limit() - self.batches.free_len(),
-            bytes: self.window.bytes(),
-            stale: self.stale.load(Relaxed),
-            callback_panics: self.callbacks.get().map_or(0, |desk| desk.panics()),
-        }
-    }
-
-    /// Requests that have not ended, of one peer (then with the notices that it has not taken) or of all. Looks at every
-    /// request there can be (some milliseconds): for rare questions only.
-    pub fn unfinished(&self, peer: Option<PeerId>) -> u64 {
-        if self.free_requests.len() == self.requests_limit() {
-            return 0;
-        }
-        let notices = peer.map_or(0, |peer| self.outbox.count(peer));
-        let all = self.requests.iter().zip(&self.slots[self.slices as usize..]);
-        let open = all
-            .filter(|(request, cover)| !request.result().0 && peer.is_none_or(|peer| cover.peer() == peer));
-        open.count() as u64 + notices as u64
     }
 
     /// `limits.requests`.

@@ -1,5 +1,6 @@
 //! Requests: what is left of each, what it came to, and where its peer's memory is.
-//! The request's range itself lives in its cover slice. Deliberately kept until the batch is freed, so that
+//! The request's range itself lives in its cover slice; one that was merged into its neighbour has none, and only says
+//! where in the run it begins (`runs.rs`). Deliberately kept until the batch is freed, so that
 //! results can be asked for request by request.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -9,7 +10,7 @@ use crate::reason::Code;
 
 /// One request; the slot of its cover slice is its neighbour in the slice table.
 pub(crate) struct RequestSlot {
-    /// First byte that has not been cut, from the request's start.
+    /// First byte that has not been cut, from the request's start. Of a merged one: where it begins in its run.
     pub(crate) cut: AtomicU64,
     /// The peer's start that was opened.
     pub(crate) incarnation: AtomicU64,
@@ -22,8 +23,17 @@ pub(crate) struct RequestSlot {
     /// Slices not ended; the cover slice counts as one until it is wholly cut.
     left: AtomicU32,
     code: AtomicU32,
+    /// [`OPEN`], [`ENDED`] or [`MERGED`].
     ended: AtomicU32,
+    /// How many were merged behind this one, and [`SOME_FAILED`].
+    merged: AtomicU32,
 }
+
+const OPEN: u32 = 0;
+const ENDED: u32 = 1;
+/// It travels with an earlier one, and has ended when that has.
+const MERGED: u32 = 2;
+const SOME_FAILED: u32 = 1 << 31;
 
 impl RequestSlot {
     pub(crate) fn vacant() -> Self {
@@ -35,7 +45,8 @@ impl RequestSlot {
             bytes: AtomicU64::new(0),
             left: AtomicU32::new(0),
             code: AtomicU32::new(0),
-            ended: AtomicU32::new(1),
+            ended: AtomicU32::new(ENDED),
+            merged: AtomicU32::new(0),
         }
     }
 
@@ -47,14 +58,56 @@ impl RequestSlot {
         self.bytes.store(0, Relaxed);
         self.left.store(1, Relaxed);
         self.code.store(Code::DONE.raw(), Relaxed);
-        self.ended.store(0, Relaxed);
+        self.ended.store(OPEN, Relaxed);
+        self.merged.store(0, Relaxed);
+    }
+
+    /// Merges it behind an earlier one, from byte `start` of that run on.
+    #[inline]
+    pub(crate) fn follow(&self, start: u64) {
+        self.cut.store(start, Relaxed);
+        self.code.store(Code::DONE.raw(), Relaxed);
+        self.ended.store(MERGED, Relaxed);
+    }
+
+    /// Whether it was merged behind an earlier one.
+    #[inline]
+    pub(crate) fn is_merged(&self) -> bool {
+        self.ended.load(Relaxed) == MERGED
+    }
+
+    /// `n` others were merged behind it: those that follow it in its batch.
+    pub(crate) fn lead(&self, n: u32) {
+        self.merged.store(n, Relaxed);
+    }
+
+    /// How many others were merged behind it.
+    #[inline]
+    pub(crate) fn merged(&self) -> u32 {
+        self.merged.load(Relaxed) & !SOME_FAILED
+    }
+
+    /// Notes that somebody in its run failed.
+    pub(crate) fn note_run(&self) {
+        self.merged.fetch_or(SOME_FAILED, Relaxed);
+    }
+
+    /// Whether somebody in its run failed.
+    pub(crate) fn has_failed_run(&self) -> bool {
+        self.merged.load(Relaxed) & SOME_FAILED != 0
+    }
+
+    /// Whether it, with all that were merged behind it, has not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        self.ended.load(Acquire) == OPEN
     }
 
     /// Ends one that never entered the graph.
     pub(crate) fn refuse(&self, code: Code) {
         self.code.store(code.raw(), Relaxed);
         self.left.store(0, Relaxed);
-        self.ended.store(1, Release);
+        self.merged.store(0, Relaxed);
+        self.ended.store(ENDED, Release);
     }
 
     /// More slices were cut from it. Only by the holder of the cover slice, which counts as one.
@@ -81,14 +134,14 @@ impl RequestSlot {
         self.bytes.fetch_add(bytes, Relaxed);
         let last = self.left.fetch_sub(n, AcqRel) == n;
         if last {
-            self.ended.store(1, Release);
+            self.ended.store(ENDED, Release);
         }
         last
     }
 
     /// Whether it ended, and then how, and bytes confirmed so far.
     pub(crate) fn result(&self) -> (bool, Code, u64) {
-        let ended = self.ended.load(Acquire) == 1;
+        let ended = self.ended.load(Acquire) == ENDED;
         (ended, self.code(), self.bytes.load(Relaxed))
     }
 }

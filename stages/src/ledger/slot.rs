@@ -62,7 +62,8 @@ pub struct Slot {
     deadline: AtomicU64,
     link: AtomicU64,
     post_worker: AtomicU32,
-    /// Op (bit 0), charged (1), strike (2), respite (3), missing (4), attempts (8..16), transport + 1 (16..32).
+    /// Op (bit 0), charged (1), strike (2), respite (3), missing (4), cut (5), rows (6), attempts (8..16), transport + 1
+    /// (16..32).
     flags: AtomicU32,
 }
 
@@ -72,10 +73,22 @@ const STRIKE: u32 = 1 << 2;
 const RESPITE: u32 = 1 << 3;
 const MISSING: u32 = 1 << 4;
 const CUT: u32 = 1 << 5;
+const ROWS: u32 = 1 << 6;
 const ATTEMPT: u32 = 1 << 8;
 const ATTEMPTS: u32 = 0xff << 8;
 const TRANSPORT_SHIFT: u32 = 16;
 const TRANSPORT: u32 = 0xffff << TRANSPORT_SHIFT;
+
+/// How the bytes of a strided request lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows {
+    /// Bytes of a row.
+    pub(crate) len: u64,
+    /// From the start of a row to that of the next one, here.
+    pub(crate) local_stride: u64,
+    /// The same there.
+    pub(crate) remote_stride: u64,
+}
 
 /// What a slice is born with.
 #[derive(Clone, Copy, Debug)]
@@ -186,6 +199,12 @@ impl Slot {
         self.len.load(Relaxed)
     }
 
+    /// A run has grown: only before anybody else has its key.
+    #[inline]
+    pub(crate) fn set_len(&self, len: u64) {
+        self.len.store(len, Relaxed);
+    }
+
     /// Never: a length of 0 is refused at `submit`.
     pub fn is_empty(&self) -> bool {
         false
@@ -287,6 +306,28 @@ impl Slot {
         self.flags.store(self.flags.load(Relaxed) | CUT, Relaxed);
     }
 
+    /// Says that a cover slice stands for rows. It is never posted itself, so they lie in fields that only a posted slice
+    /// needs: remote region, remote key, link.
+    pub(crate) fn set_rows(&self, rows: &Rows) {
+        self.remote_region.store(rows.len, Relaxed);
+        self.remote_key.store(rows.local_stride, Relaxed);
+        self.link.store(rows.remote_stride, Relaxed);
+        self.flags.store(self.flags.load(Relaxed) | ROWS, Relaxed);
+    }
+
+    /// The rows of a strided request's cover slice.
+    #[inline]
+    pub(crate) fn rows(&self) -> Option<Rows> {
+        if self.flags.load(Relaxed) & ROWS == 0 {
+            return None;
+        }
+        Some(Rows {
+            len: self.remote_region.load(Relaxed),
+            local_stride: self.remote_key.load(Relaxed),
+            remote_stride: self.link.load(Relaxed),
+        })
+    }
+
     /// Marks that the attempt that just ended was its own fault, not that of a neighbour on the link.
     pub(crate) fn set_strike(&self) {
         self.flags.store(self.flags.load(Relaxed) | STRIKE, Relaxed);
@@ -377,7 +418,11 @@ mod tests {
         }
         assert_eq!(slot.count_strike(), 255);
         assert_eq!((slot.transport(), slot.is_charged(), slot.op()), (Some(65_533), true, Op::Write));
+        let rows = Rows { len: 7, local_stride: 8, remote_stride: 9 };
+        slot.set_rows(&rows);
+        assert_eq!((slot.rows(), slot.transport(), slot.len()), (Some(rows), Some(65_533), 9));
         slot.bear(&Birth { op: Op::Read, transport: Some(0), ..birth });
+        assert_eq!((slot.rows(), slot.remote()), (None, span));
         assert!(!slot.had_respite() && !slot.note_missing());
         assert_eq!((slot.transport(), slot.is_charged(), slot.op()), (Some(0), false, Op::Read));
     }

@@ -282,6 +282,23 @@ impl Select {
     }
 }
 
+/// The live links over a transport that a slice may take.
+#[inline]
+fn live(links: &[LinkRef], transport: u16) -> impl Iterator<Item = &LinkRef> {
+    links.iter().filter(move |l| l.transport == transport && !l.life.is_dead())
+}
+
+/// Of some links the one with least work outstanding.
+#[inline]
+fn least<'a>(links: impl Iterator<Item = &'a LinkRef>) -> Option<&'a LinkRef> {
+    links.min_by_key(|l| l.life.outstanding.load(Relaxed))
+}
+
+/// The link that a slice would take now if all lanes were for it.
+pub(crate) fn best(links: &[LinkRef], transport: u16) -> Option<&LinkRef> {
+    least(live(links, transport))
+}
+
 /// Chooses among the links, and pushes.
 fn send(
     links: &[LinkRef],
@@ -291,13 +308,11 @@ fn send(
     lanes: Lanes,
     out: &mut Outlet<Key>,
 ) -> Placed {
-    let live = || links.iter().filter(|l| l.transport == transport && !l.life.is_dead());
+    let live = || live(links, transport);
     let Some(first) = live().next().map(|l| l.id) else { return Placed::NoLink(0) };
     let lanes = if lanes != Lanes::All && live().nth(1).is_none() { Lanes::All } else { lanes };
     let suits = |l: &&LinkRef| lanes == Lanes::All || (l.id == first) == (lanes == Lanes::First);
-    let Some(best) = live().filter(suits).min_by_key(|l| l.life.outstanding.load(Relaxed)) else {
-        return Placed::NoLink(0);
-    };
+    let Some(best) = least(live().filter(suits)) else { return Placed::NoLink(0) };
     // Where the best has no room, any other that has some will do.
     for link in std::iter::once(best).chain(live().filter(suits).filter(|l| l.id != best.id)) {
         // `room` asks for the slice's owner, hence first the link.

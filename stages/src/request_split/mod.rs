@@ -70,7 +70,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     world.ledger.credits.add(seat.waker.clone());
     world.ledger.holders.add(seat.waker.clone());
     Ok(Box::new(Split {
-        sizes: Sizes::of(making),
+        sizes: Sizes::of(&making.world, making.values()),
         open: (0..peers).map(|_| Open::default()).collect(),
         ring: VecDeque::with_capacity(peers),
         queued: vec![false; peers].into(),
@@ -84,22 +84,23 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
 }
 
 /// Most bytes of a slice, by transport; `u64::MAX`: only what regions and transports demand.
-struct Sizes {
+pub(crate) struct Sizes {
     unrouted: u64,
     routed: Vec<u64>,
 }
 
 impl Sizes {
-    fn of(making: &Making) -> Self {
-        let caps = making.world.transports.iter().map(|t| (&t.name, t.transport.caps()));
+    /// From the keys of a stage of this type.
+    pub(crate) fn of(world: &World, values: &Values) -> Self {
+        let caps = world.transports.iter().map(|t| (&t.name, t.transport.caps()));
         let none = BTreeMap::new();
-        let (word, number, table) = match making.values().0.get("slice") {
+        let (word, number, table) = match values.0.get("slice") {
             Some(Value::Number(n)) => (None, Some(*n), &none),
             Some(Value::Text(word)) => (Some(word.as_str()), None, &none),
             Some(Value::PerName(table)) => (None, None, table),
             _ => (None, None, &none),
         };
-        let limit = making.world.ledger.window.bytes_limit();
+        let limit = world.ledger.window.bytes_limit();
         let routed: Vec<u64> = caps
             .map(|(name, caps)| {
                 let size = match (word, number.or_else(|| table.get(name).copied())) {
@@ -114,7 +115,13 @@ impl Sizes {
     }
 
     fn of_slice(&self, cover: &Slot) -> u64 {
-        let routed = cover.transport().and_then(|t| self.routed.get(usize::from(t)).copied());
+        self.of_transport(cover.transport())
+    }
+
+    /// With a transport that was chosen before, or not yet.
+    #[inline]
+    pub(crate) fn of_transport(&self, transport: Option<u16>) -> u64 {
+        let routed = transport.and_then(|t| self.routed.get(usize::from(t)).copied());
         routed.unwrap_or(self.unrouted)
     }
 }
@@ -285,8 +292,8 @@ impl Split {
     /// What speaks against cutting on.
     fn objection(&self, world: &World, cover: &Slot, turn: &Serving<'_>) -> Option<Code> {
         let request = world.ledger.request(cover.request());
-        if !request.code().is_done() {
-            // A part of it has failed: the rest would only cost the others.
+        if !request.code().is_done() && request.merged() == 0 {
+            // A part of it has failed: the rest would only cost the others. (Of a run the rest is other requests.)
             return Some(request.code());
         }
         if request.incarnation.load(Relaxed) != turn.view.incarnation {
@@ -462,7 +469,8 @@ impl Split {
         let ledger = &*self.world.ledger;
         let cover = ledger.at(position);
         let left = cover.len() - ledger.request(cover.request()).cut.load(Relaxed);
-        let piece = self.sizes.of_slice(cover).min(left).min(ledger.window.bytes_limit());
+        let row = cover.rows().map_or(left, |rows| rows.len);
+        let piece = self.sizes.of_slice(cover).min(row).min(ledger.window.bytes_limit());
         match cover.is_cut() {
             true if !ledger.has_slices() => Err(Short::Pieces),
             true => ledger.window.could(cover.peer(), Class::Piece, piece),

@@ -1,4 +1,5 @@
-//! Where a request is cut: at the slice size, where the local region ends, and at the seams of the remote segment.
+//! Where a request is cut: at the slice size, where a row ends, and at the seams of the remote segment. (Its local bytes
+//! are in one region.)
 //! Deliberately without any charge or slot: it only says which pieces would come next.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use pipeline_graph::BATCH;
 use pipeline_transports::Span;
 
-use crate::ledger::{Birth, Ledger, Slot};
+use crate::ledger::{Birth, Ledger, Rows, Slot};
 use crate::peer::{PeerView, RegionView};
 use crate::reason::{Code, Reason, StageIx};
 
@@ -27,10 +28,57 @@ pub(super) struct Plan<'a> {
     view: &'a PeerView,
     size: u64,
     stage: StageIx,
-    /// First byte not cut.
+    /// How many bytes are cut.
     cut: u64,
+    rows: Option<Rows>,
+    next: Next,
     /// The region of the last piece.
     region: Option<&'a RegionView>,
+}
+
+/// The first byte that is not cut.
+#[derive(Clone, Copy)]
+struct Next {
+    /// From the start of the local region.
+    local: u64,
+    /// From the start of the peer's segment.
+    remote: u64,
+    /// Up to the end of its row.
+    left: u64,
+}
+
+impl Next {
+    #[inline]
+    fn after(cover: &Slot, rows: Option<&Rows>, cut: u64) -> Self {
+        let (local, remote) = (cover.local().offset, cover.remote().offset);
+        // No sum or product wraps: `submit` has checked the end of the last row on both sides.
+        match rows {
+            None => Self { local: local + cut, remote: remote + cut, left: cover.len() - cut },
+            Some(rows) => {
+                let (row, within) = (cut / rows.len, cut % rows.len);
+                Self {
+                    local: local + row * rows.local_stride + within,
+                    remote: remote + row * rows.remote_stride + within,
+                    left: rows.len - within,
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, len: u64, rows: Option<&Rows>) {
+        self.local += len;
+        self.remote += len;
+        self.left -= len;
+        if self.left == 0
+            && let Some(rows) = rows
+        {
+            // Behind the last row nobody looks: there it may wrap.
+            self.local = (self.local - rows.len).wrapping_add(rows.local_stride);
+            self.remote = (self.remote - rows.len).wrapping_add(rows.remote_stride);
+            self.left = rows.len;
+        }
+    }
 }
 
 /// What a draw drew: kept by the stage, so that nothing is cleared for the many requests of one piece.
@@ -58,7 +106,9 @@ impl<'a> Plan<'a> {
         stage: StageIx,
     ) -> Self {
         let cut = ledger.request(cover.request()).cut.load(Relaxed);
-        Self { ledger, cover, view, size, stage, cut, region: None }
+        let rows = cover.rows();
+        let next = Next::after(cover, rows.as_ref(), cut);
+        Self { ledger, cover, view, size, stage, cut, rows, next, region: None }
     }
 
     /// Bytes not cut.
@@ -95,18 +145,16 @@ impl<'a> Plan<'a> {
     /// The next piece. (A segment may have lost regions or rights since the request was submitted.)
     #[inline]
     pub(super) fn peek(&mut self) -> Result<Piece, Code> {
-        let (local, far) = (self.cover.local(), self.cover.remote());
-        // Neither sum wraps: `submit` has checked both ranges.
-        let offset = far.offset + self.cut;
-        let region = self.region(offset)?;
-        let within = offset - region.start;
-        let len = self.left().min(region.len - within).min(self.size);
+        let Next { local, remote, left } = self.next;
+        let region = self.region(remote)?;
+        let within = remote - region.start;
+        let len = left.min(region.len - within).min(self.size);
         let limit = self.ledger.window.bytes_limit();
         if len > limit {
             return Err(self.refuse(Reason::TooLarge { asked: len, limit }));
         }
         Ok(Piece {
-            local: Span { region: local.region, offset: local.offset + self.cut, key: 0 },
+            local: Span { region: self.cover.local().region, offset: local, key: 0 },
             remote: Span { region: region.id, offset: within, key: region.key },
             len,
         })
@@ -124,6 +172,7 @@ impl<'a> Plan<'a> {
             into.pieces[n] = piece;
             bytes -= piece.len;
             self.cut += piece.len;
+            self.next.step(piece.len, self.rows.as_ref());
             n += 1;
         }
         into.drawn = n;

@@ -16,7 +16,7 @@ use pipeline_configs::{Config, TransportConfig, load_str};
 use pipeline_graph::{Engine, Spec, Time};
 use pipeline_stages::faults::Verdicts;
 use pipeline_stages::files::Desk;
-use pipeline_stages::ledger::{Ledger, Sizes, Usage};
+use pipeline_stages::ledger::{Ledger, Sizes};
 use pipeline_stages::mail::{Event, Half, Mail, PostOffice};
 use pipeline_stages::notices::Inbox;
 use pipeline_stages::peer::{LinkLife, LinkRef, PeerId, PeerState, PeerView, RegionView, SegmentView};
@@ -49,7 +49,7 @@ pub struct Target {
 
 /// How regions of a segment are laid out: lengths, and what peers may do.
 pub fn target(config: &Config, lens: &[u64], access: Access) -> Target {
-    let (regions, incarnation) = (Arc::new(Regions::new(64)), number());
+    let (regions, incarnation) = (Arc::new(Regions::new(lens.len().max(64))), number());
     let transports: Vec<Arc<dyn Transport>> =
         config.transports.iter().map(|t| catalog::transport(t, incarnation, &regions).unwrap()).collect();
     let (mut start, mut views) = (0, Vec::new());
@@ -284,7 +284,7 @@ impl Rig {
         let by = Instant::now() + Duration::from_secs(10);
         loop {
             let usage = self.world.ledger.usage();
-            if (Usage { stale: 0, ..usage }) == Usage::default() && self.world.ledger.window.is_idle() {
+            if usage.is_idle() && self.world.ledger.window.is_idle() {
                 return;
             }
             assert!(Instant::now() < by, "not all came back: {usage:?}");

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use pipeline_graph::State;
 use pipeline_graph::sim::{Dice, Simulation, Stepped};
-use pipeline_stages::ledger::Usage;
 use pipeline_stages::{Batch, Key, Options, Reason, Request, Status};
 use pipeline_transports::{Op, RegionId};
 use std::time::Duration;
@@ -328,8 +327,8 @@ impl Story {
     fn end(&mut self) {
         self.ended.clear();
         for n in 0..self.nodes.len() {
-            let usage = Usage { stale: 0, ..self.nodes[n].world.ledger.usage() };
-            self.must(usage == Usage::default(), &format!("left behind: {usage:?}"));
+            let usage = self.nodes[n].world.ledger.usage();
+            self.must(usage.is_idle(), &format!("left behind: {usage:?}"));
             self.told.panics +=
                 self.sim.snapshot(self.nodes[n].engine).stages.iter().map(|s| s.panics).sum::<u64>();
             self.must(self.sim.state(self.nodes[n].engine) == State::Running, "a pool has failed");

@@ -5,10 +5,12 @@ mod addresses;
 mod batches;
 mod callbacks;
 mod callers;
+mod descriptors;
 mod layouts;
 mod lifetime;
 mod many_regions;
 mod overlaps;
+mod prepared;
 mod pulls;
 mod regions;
 #[allow(dead_code, reason = "another test program uses the rest of it")]

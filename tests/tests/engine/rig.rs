@@ -41,7 +41,7 @@ pub fn carry_out(engine: &Engine, requests: &[Request]) -> (Summary, Batch) {
 pub fn done(engine: &Engine, requests: &[Request]) {
     let (summary, batch) = carry_out(engine, requests);
     assert!(summary.is_done(), "{:?}", batch.results().collect::<Vec<_>>());
-    assert_eq!(summary.bytes, requests.iter().map(|r| r.len).sum::<u64>());
+    assert_eq!(summary.bytes, requests.iter().filter_map(Request::bytes).sum::<u64>());
 }
 
 /// Why each request of a batch failed; `None` for those that were done.

@@ -12,6 +12,7 @@ mod registering;
 #[allow(dead_code, reason = "another test program uses the rest of it")]
 #[path = "../engine/rig.rs"]
 mod rig;
+mod runs;
 
 use pipeline_node::faults::{self, Plan};
 use pipeline_node::{Engine, Source};

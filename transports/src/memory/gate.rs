@@ -24,7 +24,7 @@ pub(super) enum Barred {
     Denied,
     /// Shut: the owner is taking the thing away.
     Shut,
-    /// 2^28 holders: one more cannot be counted.
+    /// 2^28 holders: no more can be counted.
     Full,
 }
 
@@ -50,7 +50,14 @@ impl Gate {
     }
 
     /// Becomes one more holder.
+    #[inline]
     pub(super) fn enter(&self, generation: u32, rights: u64) -> Result<(), Barred> {
+        self.enter_times(generation, rights, 1)
+    }
+
+    /// Becomes `n` more holders, or none; `n` is far below 2^28.
+    #[inline]
+    pub(super) fn enter_times(&self, generation: u32, rights: u64, n: u32) -> Result<(), Barred> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             if word >> 32 != u64::from(generation) || word & LIVE == 0 {
@@ -62,10 +69,15 @@ impl Gate {
             if word & SHUT != 0 {
                 return Err(Barred::Shut);
             }
-            if word & COUNT == COUNT {
+            if COUNT - (word & COUNT) < u64::from(n) {
                 return Err(Barred::Full);
             }
-            match self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed) {
+            match self.0.compare_exchange_weak(
+                word,
+                word + u64::from(n),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return Ok(()),
                 Err(seen) => word = seen,
             }
@@ -78,9 +90,9 @@ impl Gate {
         debug_assert!(before & COUNT != 0, "left a gate that nobody held");
     }
 
-    /// Leaves on behalf of `generation`; `false` if nobody holds that life.
-    pub(super) fn leave_checked(&self, generation: u32) -> bool {
-        self.step(generation, |word| (word & COUNT != 0).then(|| word - 1)).is_some()
+    /// `n` holders leave on behalf of `generation`; `false`, and none does, if fewer hold that life.
+    pub(super) fn leave_checked(&self, generation: u32, n: u32) -> bool {
+        self.step(generation, |word| (word & COUNT >= u64::from(n)).then(|| word - u64::from(n))).is_some()
     }
 
     /// How many hold this life; `None` when it is over.
@@ -146,13 +158,13 @@ mod tests {
         gate.open(1, 0);
         gate.enter(1, 0).unwrap();
         assert!(!gate.end_if_idle(1));
-        assert!(gate.leave_checked(1));
-        assert!(!gate.leave_checked(1));
+        assert!(gate.leave_checked(1, 1));
+        assert!(!gate.leave_checked(1, 1));
         assert!(gate.end_if_idle(1));
         assert_eq!(gate.holders(1), None);
         gate.open(2, 0);
         gate.enter(2, 0).unwrap();
-        assert!(!gate.leave_checked(1));
+        assert!(!gate.leave_checked(1, 1));
         assert_eq!((gate.holders(2), gate.generation()), (Some(1), 2));
     }
 }

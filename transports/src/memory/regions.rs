@@ -201,18 +201,34 @@ impl Regions {
     /// # Errors
     /// [`Error::NotRegistered`]; [`Error::Busy`] while it is being unregistered.
     pub fn pin(&self, id: RegionId) -> Result<(), Error> {
+        self.pin_times(id, 1).map(|_| ())
+    }
+
+    /// `n` requests take hold of a region at once, or none; answers its length, which stays as long as one does.
+    ///
+    /// # Errors
+    /// As [`Self::pin`].
+    #[inline]
+    pub fn pin_times(&self, id: RegionId, n: u32) -> Result<u64, Error> {
         let (slot, generation) = self.slot(id).ok_or(Error::NotRegistered(id))?;
-        slot.pins.enter(generation, 0).map_err(|barred| match barred {
+        slot.pins.enter_times(generation, 0, n).map_err(|barred| match barred {
             Barred::Shut => Error::Busy(id, "it is being unregistered"),
             Barred::Full => Error::Busy(id, "2^28 requests hold it"),
             Barred::Unknown | Barred::Denied => Error::NotRegistered(id),
-        })
+        })?;
+        Ok(slot.len.load(Ordering::Relaxed))
     }
 
     /// Lets go of one pin. Whether there was one: an unpin too many changes nothing, and is a bug.
     pub fn unpin(&self, id: RegionId) -> bool {
-        let left = self.slot(id).is_some_and(|(slot, generation)| slot.pins.leave_checked(generation));
-        debug_assert!(left, "unpin of {id:?}, which nobody pinned");
+        self.unpin_times(id, 1)
+    }
+
+    /// Lets go of `n` pins. Whether there were as many: unpins too many change nothing, and are a bug.
+    #[inline]
+    pub fn unpin_times(&self, id: RegionId, n: u32) -> bool {
+        let left = self.slot(id).is_some_and(|(slot, generation)| slot.pins.leave_checked(generation, n));
+        debug_assert!(left, "{n} unpins of {id:?}, which fewer have pinned");
         left
     }
 

@@ -5,6 +5,7 @@ mod copy;
 mod doctor;
 mod draw;
 mod exit;
+mod explain;
 mod failures;
 mod file;
 mod generate_trace;
@@ -45,6 +46,7 @@ enum Command {
     Show(show::Args),
     Schema(schema::Args),
     Graph(graph::Args),
+    Explain(explain::Args),
     Bench(Box<bench::Args>),
     Copy(copy::Args),
     GenerateTrace(generate_trace::Args),
@@ -63,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Graph(args) => graph::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::GenerateTrace(args) => generate_trace::run(&args),

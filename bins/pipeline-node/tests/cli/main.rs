@@ -4,6 +4,7 @@
 mod bench;
 mod config;
 mod copy;
+mod explain;
 mod fanout;
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod node;

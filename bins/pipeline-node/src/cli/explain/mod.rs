@@ -1,0 +1,119 @@
+//! `explain`: which way a transfer to a peer would take, and why not another one. Contacts the peer and moves nothing.
+//! Deliberately without any rule of its own: it prints what the engine says of its stages.
+
+mod text;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+use pipeline_configs::Config;
+use pipeline_node::explain::Explanation;
+use pipeline_node::{Access, Engine, Peer, Segment};
+
+use super::exit::{Failure, Outcome};
+use super::{failures, file};
+
+/// How long the peer may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long lanes are waited for, once the peer has answered.
+const LANES: Duration = Duration::from_secs(2);
+
+/// Show which transport, NIC and lanes a transfer to a peer would take, and why; contacts it, moves nothing.
+///
+/// Exit 0 when both directions have a way, 1 when one has none or the segment is not there, 69 when the peer cannot be
+/// reached.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  pipeline-node explain 10.0.0.2:7001                # with the preset `tcp`
+  pipeline-node explain decode-1 kv -c node.toml     # a peer of [peers], and what its segment `kv` allows
+  pipeline-node explain decode-1 -c node.toml --set 'stages.route.prefer=[\"tcp\"]'
+  pipeline-node explain decode-1 -c node.toml --json | jq '.routes[].write.chosen.transport'")]
+pub struct Args {
+    /// `host:port`, or a name of [peers].
+    peer: String,
+    /// A segment of it: what it allows.
+    segment: Option<String>,
+    /// The file of this side; without it the preset `tcp`.
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Override a value of the file: 'stages.route.fallback=\"allow\"'. May be repeated; the last one wins.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// One object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// As the table of exit codes says.
+pub fn run(args: &Args) -> Outcome {
+    let loaded = file::load(&file::source(args.config.as_deref(), &args.set))?;
+    loaded.runnable().map_err(|findings| file::refused(&findings))?;
+    let node = Engine::start(bystander(loaded.config)).map_err(|e| failures::engine(&e))?;
+    let peer = node.connect_within(&args.peer, ANSWER).map_err(|e| failures::engine(&e))?;
+    let segment = match &args.segment {
+        Some(name) => Some(peer.segment(name).map_err(|e| failures::engine(&e))?),
+        None => None,
+    };
+    let explained = with_lanes(&node, &peer);
+    let text = match args.json {
+        true => format!("{}\n", text::json(&explained, segment.as_ref())),
+        false => text::plain(&explained, segment.as_ref()),
+    };
+    file::print(&text)?;
+    judge(&explained, segment.as_ref())
+}
+
+/// The same node, out of the way of the one that may run from this file: no segments, and a port of its own.
+fn bystander(mut config: Config) -> Config {
+    config.segments.clear();
+    config.node.listen = "127.0.0.1:0".into();
+    config.node.advertise.clear();
+    config
+}
+
+/// Looks again until all lanes of what was chosen live, for a while: they are dialled when the peer has answered.
+fn with_lanes(node: &Engine, peer: &Peer) -> Explanation {
+    let begin = Instant::now();
+    loop {
+        let explained = node.explain(peer);
+        if is_linked(&explained) || begin.elapsed() > LANES {
+            return explained;
+        }
+        if !node.step() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Whether all lanes of what was chosen live.
+fn is_linked(explained: &Explanation) -> bool {
+    let ways = explained.routes.iter().flat_map(|r| [&r.read, &r.write]);
+    let mut nics = ways.filter_map(|way| way.chosen.as_ref()).flat_map(|chosen| &chosen.nics);
+    nics.all(|nic| nic.live >= nic.wanted)
+}
+
+fn judge(explained: &Explanation, segment: Option<&Segment>) -> Outcome {
+    let barren = explained.routes.iter().find(|r| r.read.chosen.is_none() && r.write.chosen.is_none());
+    if let Some(route) = barren {
+        return Err(Failure::failed(format!("stage `{}` has no way to {}", route.stage, explained.label)));
+    }
+    let half = explained.routes.iter().find(|r| r.read.chosen.is_none() || r.write.chosen.is_none());
+    if let Some(route) = half {
+        let what = if route.read.chosen.is_none() { "READs" } else { "WRITEs" };
+        return Err(Failure::failed(format!(
+            "stage `{}` has no way for {what} to {}",
+            route.stage, explained.label
+        )));
+    }
+    match segment {
+        Some(segment) if segment.access().is_none_or(|access| access == Access::Local) => {
+            Err(Failure::failed(format!("segment `{}` allows neither READ nor WRITE", segment.name())))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,234 @@
+//! A submission on its way in: fills the tables request by request, merges neighbours into runs, chains cover slices by
+//! the worker they go to, and pushes all chains or none. Deliberately nothing that waits: room was reserved before.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use pipeline_graph::Nanos;
+use pipeline_transports::{RegionId, Span};
+
+use super::judge::Judge;
+use super::wanted::Wanted;
+use super::{Client, SubmitError};
+use crate::key::Key;
+use crate::ledger::{Birth, NIL, Phase, Rows, Slot};
+use crate::reason::{Code, SUBMIT_STAGE};
+use crate::request::Request;
+
+/// Chains are built on the stack up to this many workers of the first stage.
+const WORKERS: usize = 64;
+
+/// Requests of one destination worker, linked through their cover slices.
+#[derive(Clone, Copy)]
+struct Chain {
+    first: u32,
+    last: u32,
+}
+
+const NO_CHAIN: Chain = Chain { first: NIL, last: NIL };
+
+/// What a batch has besides its requests.
+#[derive(Clone, Copy)]
+pub(super) struct Header {
+    pub(super) batch: u32,
+    pub(super) deadline: Nanos,
+    pub(super) notice: bool,
+}
+
+/// Fills the tables with a batch, for whose requests there is room, and pushes it.
+pub(super) fn enter<W: Wanted>(client: &Client, wanted: &W, header: Header) -> Result<(), SubmitError> {
+    let mut on_stack = [NO_CHAIN; WORKERS];
+    let mut on_heap = Vec::new();
+    let workers = client.inlet.workers().max(1);
+    let chains = if workers <= WORKERS {
+        &mut on_stack[..workers]
+    } else {
+        on_heap.resize(workers, NO_CHAIN);
+        &mut on_heap[..]
+    };
+    let judge = Judge::new(&client.world);
+    let run = Run { last: None, first: NIL, len: 0, behind: 0, longest: client.world.ledger.runs.longest() };
+    let mut entry =
+        Entry { client, header, chains, judge, run, all: NO_CHAIN, refused: 0, merged: 0, len: 0 };
+    let mut at = 0;
+    while at < wanted.len() {
+        let mut slots = [NIL; 64];
+        let slots = &mut slots[..(wanted.len() - at).min(64)];
+        client.world.ledger.take_requests(slots);
+        for slot in slots {
+            entry.add(wanted, at, *slot);
+            at += 1;
+        }
+    }
+    entry.push()
+}
+
+/// The requests that travel as one with the last one that was added.
+struct Run<'a> {
+    /// The last of them; `None` when nothing may follow it.
+    last: Option<&'a Request>,
+    /// Slot of the first.
+    first: u32,
+    /// Bytes.
+    len: u64,
+    /// How many are behind the first.
+    behind: u32,
+    /// Most bytes; 0: nothing is merged.
+    longest: u64,
+}
+
+impl Run<'_> {
+    /// Whether a request goes on where the last one ended, on both sides. The two offsets first: they tell most of those
+    /// apart that do not.
+    #[inline]
+    fn goes_on(&self, request: &Request) -> bool {
+        let Some(last) = self.last else { return false };
+        request.local_offset == last.local_offset + last.len
+            && request.remote.offset == last.remote.offset + last.len
+            && request.rows == 1
+            && self.len + request.len <= self.longest
+            && (request.op, request.local) == (last.op, last.local)
+            && request.remote.peer == last.remote.peer
+            && request.remote.segment == last.remote.segment
+            && request.remote.incarnation == last.remote.incarnation
+    }
+}
+
+/// See the file's head.
+struct Entry<'a> {
+    client: &'a Client,
+    header: Header,
+    chains: &'a mut [Chain],
+    judge: Judge<'a>,
+    run: Run<'a>,
+    all: Chain,
+    refused: u32,
+    merged: u32,
+    len: u32,
+}
+
+impl<'a> Entry<'a> {
+    fn add<W: Wanted>(&mut self, wanted: &'a W, at: usize, index: u32) {
+        let request = wanted.at(at);
+        let ledger = &*self.client.world.ledger;
+        let (slot, cover) = (ledger.request(index), ledger.cover_of(index));
+        self.len += 1;
+        match self.all.last {
+            NIL => self.all.first = index,
+            last => ledger.request(last).chain.store(index, Relaxed),
+        }
+        self.all.last = index;
+        if self.run.goes_on(request) && self.judge.reaches(request) {
+            slot.follow(self.run.len);
+            self.run.len += request.len;
+            self.run.behind += 1;
+            self.run.last = Some(request);
+            return;
+        }
+        self.close_run();
+        slot.open(request.remote.segment, request.remote.incarnation);
+        self.bear(request, index, cover);
+        let position = ledger.position(Key::cover(index, cover.generation()));
+        let judged = match W::SOUND {
+            true => self.judge.judge_again(request, wanted.far_end(at)),
+            false => self.judge.judge(request),
+        };
+        if let Err(reason) = judged {
+            cover.step_on(cover.generation(), Phase::Live, Phase::Free);
+            slot.refuse(Code::new(reason, SUBMIT_STAGE));
+            self.refused += 1;
+            return;
+        }
+        let worker = self.client.inlet.worker_of(ledger.key_at(position)).min(self.chains.len() - 1);
+        let chain = &mut self.chains[worker];
+        match chain.last {
+            NIL => chain.first = position,
+            last => ledger.at(last).next.store(position, Relaxed),
+        }
+        chain.last = position;
+        self.run.last = (request.rows == 1 && self.run.longest > 0).then_some(request);
+        (self.run.first, self.run.len) = (index, request.len);
+    }
+
+    /// The run is as long as it will be.
+    #[inline]
+    fn close_run(&mut self) {
+        self.run.last = None;
+        if self.run.behind > 0 {
+            let ledger = &*self.client.world.ledger;
+            ledger.request(self.run.first).lead(self.run.behind);
+            ledger.cover_of(self.run.first).set_len(self.run.len);
+            self.merged += self.run.behind;
+            self.run.behind = 0;
+        }
+    }
+
+    #[inline]
+    fn bear(&self, request: &Request, index: u32, cover: &Slot) {
+        let len = request.len * u64::from(request.rows);
+        cover.bear(&Birth {
+            request: index,
+            batch: self.header.batch,
+            peer: request.remote.peer,
+            op: request.op,
+            local: Span { region: request.local, offset: request.local_offset, key: 0 },
+            remote: Span { region: RegionId(0), offset: request.remote.offset, key: 0 },
+            len,
+            deadline: self.header.deadline,
+            transport: None,
+        });
+        if !request.is_run() {
+            let Request { len, local_stride, remote_stride, .. } = *request;
+            cover.set_rows(&Rows { len, local_stride, remote_stride });
+        }
+    }
+
+    fn push(mut self) -> Result<(), SubmitError> {
+        self.close_run();
+        let ledger = &*self.client.world.ledger;
+        let Header { batch, notice, .. } = self.header;
+        ledger.batches.open(batch, self.len, self.all.first, self.all.last, self.refused, notice);
+        let mut on_stack = [Key::default(); WORKERS];
+        let mut on_heap = Vec::new();
+        let heads = if self.chains.len() <= WORKERS {
+            &mut on_stack[..]
+        } else {
+            on_heap.resize(self.chains.len(), Key::default());
+            &mut on_heap[..]
+        };
+        let mut n = 0;
+        for chain in self.chains.iter().filter(|c| c.first != NIL) {
+            heads[n] = ledger.key_at(chain.first);
+            n += 1;
+        }
+        if n == 0 {
+            if notice {
+                // Nobody will count it down.
+                ledger.outbox.tell_due(batch);
+            }
+            return Ok(());
+        }
+        self.client.inlet.push_all(&heads[..n]).inspect_err(|_| self.roll_back())?;
+        let sound = self.len - self.refused;
+        ledger.runs.count(sound, sound - self.merged);
+        Ok(())
+    }
+
+    /// Nothing has been pushed: everything goes back.
+    fn roll_back(&self) {
+        let ledger = &*self.client.world.ledger;
+        for chain in self.chains.iter() {
+            let mut at = chain.first;
+            while at != NIL {
+                let cover = ledger.at(at);
+                if cover.step_on(cover.generation(), Phase::Live, Phase::Free) {
+                    self.client.world.regions.unpin(cover.local().region);
+                }
+                at = cover.next.load(Relaxed);
+            }
+        }
+        if self.header.notice {
+            ledger.outbox.remove(self.header.batch);
+        }
+        ledger.free_batch(self.header.batch);
+    }
+}

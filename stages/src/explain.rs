@@ -1,0 +1,201 @@
+//! Which way a transfer to a peer would take now, and why: asked of what the stages decide by, so that it cannot say
+//! anything else than they do. Deliberately only looks: nothing is sent, and nothing is waited for.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+use pipeline_configs::Config;
+use pipeline_graph::Mode;
+use pipeline_transports::Op;
+
+use crate::control::lanes;
+use crate::nic_select;
+use crate::peer::{Peer, PeerId, PeerState, PeerView};
+pub use crate::preference::Rejection;
+use crate::preference::{self, Preference};
+use crate::request_split::Sizes;
+use crate::world::World;
+
+/// See the file's head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// What the peer was opened by.
+    pub label: String,
+    /// The name it gave.
+    pub name: String,
+    /// Where it stands.
+    pub state: PeerState,
+    /// Its transports: name and type.
+    pub offers: Vec<(String, String)>,
+    /// What each stage `protocol_route` of this node decides, for both directions.
+    pub routes: Vec<Route>,
+    /// Bytes that may be in flight to it.
+    pub window_bytes: u64,
+    /// Slices that may be in flight to it.
+    pub window_slices: u32,
+    /// Neighbouring requests travel as one up to so many bytes; 0: each on its own.
+    pub coalesce_bytes: u64,
+}
+
+/// What one stage decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Its name in the file.
+    pub stage: String,
+    /// For READs.
+    pub read: Decision,
+    /// For WRITEs.
+    pub write: Decision,
+}
+
+/// A decision for one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What is taken; `None`: such requests fail `NoRoute`.
+    pub chosen: Option<Chosen>,
+    /// What is not taken: name of the transport, and why.
+    pub rejected: Vec<(String, Rejection)>,
+}
+
+/// Why a transport is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The first of `prefer` that suits.
+    Preferred,
+    /// None of `prefer` suits, and `fallback` allows it.
+    Fallback,
+    /// There is no `prefer`: the first of the file that suits.
+    FirstDeclared,
+}
+
+/// A transport that is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its name in the file.
+    pub transport: String,
+    /// Its type.
+    pub kind: String,
+    /// Why this one.
+    pub why: Why,
+    /// Most bytes of a slice; `None`: only cut where regions end.
+    pub slice_bytes: Option<u64>,
+    /// The NICs that it may use, in order.
+    pub nics: Vec<NicLanes>,
+    /// The NIC of the link that a slice would take now; `None`: it would wait for a link.
+    pub next: Option<String>,
+}
+
+/// The lanes of one NIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NicLanes {
+    /// Its name.
+    pub nic: String,
+    /// Lanes that there shall be to a peer.
+    pub wanted: usize,
+    /// Those that live.
+    pub live: usize,
+    /// Slices on them.
+    pub outstanding: u32,
+}
+
+/// Explains the way to a peer; `None` for one that is not known.
+pub fn explain(config: &Config, world: &World, peer: PeerId) -> Option<Explanation> {
+    let target = world.peers.get(peer)?;
+    let view = target.view.load_full();
+    let of_kind = |kind| config.stages.iter().enumerate().filter(move |(_, stage)| stage.kind == kind);
+    let sizes: Vec<_> = of_kind("request_split").map(|(at, s)| (at, Sizes::of(world, &s.values))).collect();
+    let route = |(at, stage): (usize, &pipeline_configs::StageConfig)| {
+        let look = Look {
+            world,
+            target,
+            view: &view,
+            preference: Preference::of(&stage.values, &world.transports),
+            names_some: !stage.values.texts("prefer").is_empty(),
+            sizes: sizes.first().map(|(split, sizes)| (sizes, is_behind(config, at, *split))),
+        };
+        Route { stage: stage.name.clone(), read: look.decide(Op::Read), write: look.decide(Op::Write) }
+    };
+    Some(Explanation {
+        label: target.label.to_string(),
+        name: view.name.clone(),
+        state: target.state(),
+        offers: view.offers.iter().map(|o| (o.name.clone(), o.kind.clone())).collect(),
+        routes: of_kind("protocol_route").map(route).collect(),
+        window_bytes: world.ledger.window.share_bytes(),
+        window_slices: world.ledger.window.share_slices(),
+        coalesce_bytes: world.ledger.longest_run(),
+    })
+}
+
+/// Whether one stage comes behind another one on some way forward.
+fn is_behind(config: &Config, first: usize, then: usize) -> bool {
+    let forward = || config.blueprint.edges.iter().filter(|e| !matches!(e.mode, Mode::Return { .. }));
+    let (mut reached, mut open) = (BTreeSet::from([first]), vec![first]);
+    while let Some(stage) = open.pop() {
+        open.extend(
+            forward().filter(|e| e.from == Some(stage)).map(|e| e.to).filter(|to| reached.insert(*to)),
+        );
+    }
+    reached.contains(&then)
+}
+
+/// A look at one peer through one route.
+struct Look<'a> {
+    world: &'a World,
+    target: &'a Peer,
+    view: &'a PeerView,
+    preference: Preference,
+    /// Whether `prefer` names any.
+    names_some: bool,
+    /// How slices are cut, and whether that knows the transport.
+    sizes: Option<(&'a Sizes, bool)>,
+}
+
+impl Look<'_> {
+    fn decide(&self, op: Op) -> Decision {
+        let transports = &self.world.transports;
+        let chosen = self.preference.choose(transports, self.view, op);
+        let name = |at: u16| transports[usize::from(at)].name.clone();
+        let tried = self.preference.order().iter().filter(|at| Some(**at) != chosen);
+        let why = |at: &u16| {
+            let suits = preference::suits(&transports[usize::from(*at)], self.view, op);
+            suits.err().unwrap_or(Rejection::LessPreferred)
+        };
+        let mut rejected: Vec<_> = tried.map(|at| (name(*at), why(at))).collect();
+        rejected.extend(self.preference.barred.iter().map(|(at, why)| (name(*at), *why)));
+        let unknown = self.view.offers.iter().filter(|o| transports.iter().all(|t| t.kind != o.kind));
+        rejected.extend(unknown.map(|offer| (offer.name.clone(), Rejection::NotDeclared)));
+        Decision { chosen: chosen.map(|at| self.chosen(at)), rejected }
+    }
+
+    fn chosen(&self, at: u16) -> Chosen {
+        let entry = &self.world.transports[usize::from(at)];
+        let named = self.preference.order()[..self.preference.named].contains(&at);
+        let links = self.target.links.load();
+        let nic = |(i, name): (usize, &String)| {
+            let on = |seat_nic: u16| usize::from(seat_nic) == i;
+            let live = links.iter().filter(|l| l.transport == at && on(l.nic.0) && !l.life.is_dead());
+            NicLanes {
+                nic: name.clone(),
+                wanted: lanes(self.world, at).filter(|((_, _, nic, _), _)| on(*nic)).count(),
+                live: live.clone().count(),
+                outstanding: live.map(|l| l.life.outstanding.load(Relaxed)).sum(),
+            }
+        };
+        let next =
+            nic_select::best(&links, at).and_then(|l| entry.transport.nics().get(usize::from(l.nic.0)));
+        let bytes = self.sizes.map(|(sizes, routed)| sizes.of_transport(routed.then_some(at)));
+        Chosen {
+            transport: entry.name.clone(),
+            kind: entry.kind.clone(),
+            why: match (named, self.names_some) {
+                (true, _) => Why::Preferred,
+                (false, true) => Why::Fallback,
+                (false, false) => Why::FirstDeclared,
+            },
+            slice_bytes: bytes.filter(|bytes| *bytes != u64::MAX),
+            nics: entry.transport.nics().iter().enumerate().map(nic).collect(),
+            next: next.cloned(),
+        }
+    }
+}
