@@ -106,7 +106,6 @@ impl<'a> Judge<'a> {
         if view.incarnation == remote.incarnation { Ok(()) } else { Err(Reason::StalePeer) }
     }
 
-    #[cold]
     fn look(&mut self, segment: u32, offset: u64, bytes: u64) -> Result<Far, Reason> {
         let Some((_, view)) = &self.view else { return Err(Reason::PeerGone) };
         let found = view.segments.get(segment as usize).ok_or(Reason::UnknownSegment)?;
