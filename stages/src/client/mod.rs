@@ -103,15 +103,19 @@ impl Client {
         if prepared.engine != self.world.incarnation {
             return Err(SubmitError::PreparedElsewhere);
         }
-        let stretch = match pick {
+        let (start, end) = match pick {
             Pick::List(indices) => {
                 return self.submit_either(&Listed { of: prepared, indices }, options, timeout);
             }
-            Pick::All => prepared.ready.get(..),
-            Pick::Range(range) => prepared.ready.get(range.start as usize..range.end as usize),
+            Pick::All => (0, prepared.len()),
+            Pick::Range(range) => (range.start as usize, range.end as usize),
         };
-        let beyond = SubmitError::BadRequest { index: 0, what: prepared::BEYOND };
-        self.submit_either(&Stretch(stretch.ok_or(beyond)?), options, timeout)
+        let stretch = prepared.ready.get(start..end);
+        let beyond = || {
+            let index = prepared.len().saturating_sub(start);
+            SubmitError::BadRequest { index, what: prepared::BEYOND }
+        };
+        self.submit_either(&Stretch(stretch.ok_or_else(beyond)?), options, timeout)
     }
 
     fn submit_either<W: Wanted>(

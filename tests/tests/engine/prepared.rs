@@ -71,7 +71,7 @@ fn what_is_wrong_is_told() {
     assert!(matches!(submit(&[0, 64, 65]), Err(SubmitError::BadRequest { index: 2, .. })));
     assert_eq!(submit(&[]).unwrap_err(), SubmitError::Empty);
     let range = |range| client.submit_prepared(&prepared, range, Options::default()).unwrap_err();
-    assert!(matches!(range(60..66), SubmitError::BadRequest { .. }));
+    assert!(matches!(range(60..66), SubmitError::BadRequest { index: 5, .. }));
     assert_eq!(range(0..65), SubmitError::TooLarge { asked: 65, limit: 64 });
     let other = engine(&[]);
     let elsewhere = other.submit_prepared(&prepared, 0..1, Options::default()).unwrap_err();

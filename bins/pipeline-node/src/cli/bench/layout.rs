@@ -1,5 +1,6 @@
 //! Where the requests of a size lie in the two regions: the same offsets on both sides.
-//! A request's pieces are far from each other, so that nothing can coalesce them.
+//! Pieces and requests follow each other from the end to the start, so that none goes on where the last one ended:
+//! nothing can coalesce them, and what is measured are requests of that size.
 
 /// Pieces begin at multiples of this, so that a size is what it says and not a matter of alignment.
 const ALIGN: u64 = 64;
@@ -46,7 +47,8 @@ impl Layout {
         let short = self.size / self.iov;
         (0..self.iov).map(move |i| {
             let len = if i + 1 == self.iov { self.size - short * i } else { short };
-            ((i * self.slots + slot) * self.stride, len)
+            let place = (self.iov - 1 - i) * self.slots + (self.slots - 1 - slot % self.slots);
+            (place * self.stride, len)
         })
     }
 }
@@ -65,6 +67,8 @@ mod tests {
             assert_eq!(layout.slots, in_flight);
             let mut spans: Vec<_> = (0..in_flight).flat_map(|s| layout.pieces(s)).collect();
             assert_eq!(spans.iter().map(|s| s.1).sum::<u64>(), size * in_flight);
+            let goes_on = |w: &[(u64, u64)]| w[1].0 == w[0].0 + w[0].1;
+            assert!(!spans.windows(2).any(goes_on), "{layout:?} can be coalesced");
             spans.sort_unstable();
             assert!(spans.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{layout:?}");
             assert!(spans.last().is_some_and(|s| s.0 + s.1 <= layout.bytes()));
