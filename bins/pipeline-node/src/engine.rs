@@ -214,7 +214,9 @@ impl Engine {
     /// Which transport, NIC and lanes a transfer to a peer would take now, why, and what was rejected and why. The stages
     /// themselves are asked, so it is what they do; nothing is sent.
     pub fn explain(&self, peer: &Peer) -> Explanation {
-        let explained = pipeline_stages::explain::explain(&self.inner.config, &self.inner.world, peer.id());
+        // Of the engine that has opened it, whichever is asked.
+        let Inner { config, world, .. } = &*peer.engine().inner;
+        let explained = pipeline_stages::explain::explain(config, world, peer.id());
         explained.expect("a peer that was opened keeps its place in the table")
     }
 

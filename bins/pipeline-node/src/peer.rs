@@ -37,6 +37,10 @@ impl Peer {
         &self.view.name
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     pub(crate) fn id(&self) -> PeerId {
         self.id
     }

@@ -32,9 +32,9 @@ fn a_way_is_explained() {
     for part in [
         "READ, WRITE: tcp, the first of `prefer` that both sides have",
         "3 of 3 lanes live, 0 slices on them; the next slice goes here",
-        "segment   kv: dram, 64 KiB, allows READ and WRITE",
-        "window    64 MiB and",
-        "coalesce  neighbouring requests as one, up to 64 KiB",
+        "segment   kv: dram, 64.0 KiB, allows READ and WRITE",
+        "window    64.0 MiB and",
+        "coalesce  neighbouring requests as one, up to 64.0 KiB",
     ] {
         assert!(text.contains(part), "`{part}` is missing:\n{text}");
     }
