@@ -50,6 +50,6 @@ pub use pipeline_stages::{
 pub use pipeline_stages::{ListenError, reason::NoticeFault};
 pub use pipeline_transports::Access;
 pub use pipeline_transports::control::{
-    ErrorCode, FileAnswer, FileEntry, FileKind, FileRequest, Pull, Token,
+    Compared, ErrorCode, FileAnswer, FileEntry, FileKind, FileRequest, How, Pull, Token,
 };
 pub use pipeline_transports::memory::{Memory, Region};

@@ -2,7 +2,7 @@
 //! between them, as READs and WRITEs to the leased range.
 
 use pipeline_transports::Nanos;
-use pipeline_transports::control::{FileAnswer, FileEntry, FileKind, FileRequest, Message};
+use pipeline_transports::control::{Compared, FileAnswer, FileEntry, FileKind, FileRequest, How, Message};
 
 use crate::control::{Control, Error};
 use crate::peer::PeerId;
@@ -87,32 +87,87 @@ impl<'a> FileClient<'a> {
         }
     }
 
-    /// Makes a directory and those above it.
+    /// Makes a directory and those above it, in a generation or (0) the segment's tree.
     ///
     /// # Errors
     /// See [`Self::attach`].
-    pub fn make_directory(&self, path: &str, by: Nanos) -> Result<(), Error> {
+    pub fn make_directory(&self, path: &str, generation: u32, by: Nanos) -> Result<(), Error> {
         let (segment, path) = (self.segment.to_owned(), path.to_owned());
-        self.done(FileRequest::MakeDirectory { segment, path }, by)
+        self.done(FileRequest::MakeDirectory { segment, path, generation }, by)
     }
 
-    /// Begins an upload whose chunks will come from `lease`.
+    /// Begins an upload whose chunks will come from `lease`, in a generation or (0) the segment's tree; answers its
+    /// number, and whether bytes of an earlier one are there.
     ///
     /// # Errors
     /// See [`Self::attach`].
     pub fn begin(
         &self,
         lease: LeaseRef,
-        path: &str,
+        (path, generation): (&str, u32),
         len: u64,
-        executable: bool,
+        how: How,
         by: Nanos,
-    ) -> Result<u32, Error> {
-        let path = path.to_owned();
-        match self.ask(FileRequest::Begin { lease: lease.id, path, len, executable }, by)? {
-            FileAnswer::Begun { upload } => Ok(upload),
+    ) -> Result<(u32, bool), Error> {
+        let (lease, path) = (lease.id, path.to_owned());
+        match self.ask(FileRequest::Begin { lease, path, len, how, generation }, by)? {
+            FileAnswer::Begun { id, held } => Ok((id, held)),
             other => Err(self.unexpected(&other)),
         }
+    }
+
+    /// Links a file of the published tree into a generation, if it still has this stamp.
+    ///
+    /// # Errors
+    /// See [`Self::attach`].
+    pub fn link(
+        &self,
+        lease: LeaseRef,
+        (path, generation): (&str, u32),
+        len: u64,
+        stamp: u64,
+        by: Nanos,
+    ) -> Result<(), Error> {
+        let (lease, path) = (lease.id, path.to_owned());
+        let how = How { link: Some(stamp), ..How::default() };
+        self.done(FileRequest::Begin { lease, path, len, how, generation }, by)
+    }
+
+    /// Whether `len` bytes at `offset` of a file or an upload have this SHA-256, and the file's stamp.
+    ///
+    /// # Errors
+    /// See [`Self::attach`].
+    pub fn compare(
+        &self,
+        of: Compared,
+        (offset, len): (u64, u64),
+        digest: [u8; 32],
+        by: Nanos,
+    ) -> Result<(bool, u64), Error> {
+        match self.ask(FileRequest::Compare { of, offset, len, digest }, by)? {
+            FileAnswer::Same { same, stamp } => Ok((same, stamp)),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Begins a tree that will take the place of the directory `path`.
+    ///
+    /// # Errors
+    /// See [`Self::attach`].
+    pub fn stage(&self, path: &str, by: Nanos) -> Result<u32, Error> {
+        let (segment, path) = (self.segment.to_owned(), path.to_owned());
+        match self.ask(FileRequest::Stage { segment, path }, by)? {
+            FileAnswer::Begun { id, .. } => Ok(id),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Puts a generation in its place.
+    ///
+    /// # Errors
+    /// See [`Self::attach`].
+    pub fn publish(&self, generation: u32, sync: bool, by: Nanos) -> Result<(), Error> {
+        self.done(FileRequest::Publish { generation, sync }, by)
     }
 
     /// Has `len` bytes at `lease_offset` of the upload's lease copied to `file_offset` of the file. They must
@@ -140,7 +195,7 @@ impl<'a> FileClient<'a> {
         self.done(FileRequest::Commit { upload, crc32c }, by)
     }
 
-    /// Forgets an upload and what it wrote.
+    /// Forgets an upload or a generation, and what was written of it.
     ///
     /// # Errors
     /// See [`Self::attach`].

@@ -46,9 +46,17 @@ impl Desk {
         self.roots.read().unwrap_or_else(PoisonError::into_inner).get(segment).cloned()
     }
 
-    /// A worker's end; its bell rings for each job.
+    /// A worker's end; its bell rings for each job. The first one's first work is to clear away what an earlier
+    /// start of the node, if it was killed, has left behind.
     pub fn attend(&self, waker: Waker) -> Receiver<Job> {
-        self.wakers.write().unwrap_or_else(PoisonError::into_inner).push(waker);
+        let mut wakers = self.wakers.write().unwrap_or_else(PoisonError::into_inner);
+        if wakers.is_empty() {
+            for root in self.roots.read().unwrap_or_else(PoisonError::into_inner).values().cloned() {
+                // A desk that is full already has other worries; the next start sweeps.
+                let _ = self.sender.try_send(Box::new(move |_| root.tree.sweep()));
+            }
+        }
+        wakers.push(waker);
         self.receiver.clone()
     }
 

@@ -57,8 +57,16 @@ pub enum FileError {
         /// What differs.
         reason: String,
     },
-    /// No such upload in this session.
-    #[error("no upload {0} in this session; begin it again")]
+    /// The file system cannot do what was asked.
+    #[error("`{path}`: {reason}")]
+    Unsupported {
+        /// The path.
+        path: String,
+        /// What it cannot, and what to do instead.
+        reason: &'static str,
+    },
+    /// No such upload or generation in this session.
+    #[error("no upload or generation {0} in this session; begin it again")]
     NoUpload(u32),
     /// No such lease in this session, or a range outside it.
     #[error("no such bytes in lease {0} of this session; attach again")]
@@ -135,6 +143,7 @@ impl FileError {
             Self::NotAFile(_) => ErrorCode::NOT_A_FILE,
             Self::Limit { .. } => ErrorCode::LIMIT,
             Self::Mismatch { .. } => ErrorCode::MISMATCH,
+            Self::Unsupported { .. } => ErrorCode::UNSUPPORTED,
             Self::NoUpload(_) => ErrorCode::NO_UPLOAD,
             Self::NoLease(_) => ErrorCode::NO_LEASE,
             Self::Busy(_) => ErrorCode::BUSY,

@@ -1,17 +1,19 @@
 //! Reading from the tree: listings in pages, and bytes of files into the bounce region.
 
 use std::collections::BinaryHeap;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use cap_std::fs::{Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use pipeline_transports::control::file_message::ENTRIES_MAX;
 use pipeline_transports::control::{FileAnswer, FileEntry, FileKind};
 use pipeline_transports::{Op, Regions};
 
+use super::beside::is_part;
 use super::error::FileError;
 use super::path;
 use super::root::{Lease, Root};
-use super::upload::is_part;
+use super::unfinished::UNFINISHED;
 
 /// Names on a page, bytes: a page stays under the least message size every node takes.
 const PAGE_BYTES: usize = 32 * 1024;
@@ -21,19 +23,20 @@ pub(super) fn list(root: &Root, at: &str, after: &str) -> Result<FileAnswer, Fil
     let io = |e| FileError::io(at, "listed", e);
     root.allow(at, Op::Read)?;
     let place = path::below(at)?;
-    let facts = if place == "." { root.dir.dir_metadata() } else { root.dir.symlink_metadata(place) };
+    let facts =
+        if place == "." { root.tree.dir.dir_metadata() } else { root.tree.dir.symlink_metadata(place) };
     let facts = facts.map_err(io)?;
     if !facts.is_dir() {
         let name = path::split(place).1.to_owned();
         let entries = vec![entry(name, Some(&facts))];
         return Ok(FileAnswer::Listing { kind: kind(&facts), entries, more: false });
     }
-    let dir = root.dir.open_dir(place).map_err(io)?;
+    let dir = root.tree.dir.open_dir(place).map_err(io)?;
     // The first page of names after `after`: a bounded heap, whatever the size of the directory.
     let mut first = BinaryHeap::with_capacity(ENTRIES_MAX + 2);
     for found in dir.entries().map_err(io)? {
         let name = found.map_err(io)?.file_name().to_string_lossy().into_owned();
-        if name.as_str() > after && !is_part(&name) {
+        if name.as_str() > after && !is_part(&name) && name != UNFINISHED {
             first.push(name);
             if first.len() > ENTRIES_MAX + 1 {
                 first.pop();
@@ -69,12 +72,11 @@ fn kind(facts: &Metadata) -> FileKind {
 fn entry(name: String, facts: Option<&Metadata>) -> FileEntry {
     let kind = facts.map_or(FileKind::Other, kind);
     let file = facts.filter(|f| f.is_file());
-    FileEntry {
-        name,
-        kind,
-        len: file.map_or(0, Metadata::len),
-        executable: file.is_some_and(|f| f.mode() & 0o100 != 0),
-    }
+    FileEntry { name, kind, len: file.map_or(0, Metadata::len), executable: file.is_some_and(is_executable) }
+}
+
+pub(super) fn is_executable(facts: &Metadata) -> bool {
+    facts.mode() & 0o100 != 0
 }
 
 /// Copies bytes of a file to `into` of the bounce region.
@@ -89,16 +91,7 @@ pub(super) fn read(
     let io = |e| FileError::io(at, "read", e);
     let root = &lease.root;
     root.allow(at, Op::Read)?;
-    let place = path::file(at)?;
-    let facts = root.dir.symlink_metadata(place).map_err(io)?;
-    check(at, &facts)?;
-    let mut options = OpenOptions::new();
-    // Should it be replaced by a pipe just now, opening it must not wait for a writer.
-    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
-    let file = root.dir.open_with(place, &options).map_err(io)?;
-    let facts = file.metadata().map_err(io)?;
-    check(at, &facts)?;
-    let file = file.into_std();
+    let (file, facts) = open(&root.tree.dir, at)?;
     let (mut done, mut crc) = (0, 0);
     while done < len {
         let n = (len - done).min(scratch.len() as u64) as usize;
@@ -115,6 +108,21 @@ pub(super) fn read(
     Ok(FileAnswer::Filled { len: done, crc32c: crc, file_len: facts.len(), stamp: stamp(&facts) })
 }
 
+/// Opens a regular file for reading; never through a link.
+pub(super) fn open(dir: &Dir, at: &str) -> Result<(File, Metadata), FileError> {
+    let io = |e| FileError::io(at, "read", e);
+    let place = path::file(at)?;
+    let facts = dir.symlink_metadata(place).map_err(io)?;
+    check(at, &facts)?;
+    let mut options = OpenOptions::new();
+    // Should it be replaced by a pipe just now, opening it must not wait for a writer.
+    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    let file = dir.open_with(place, &options).map_err(io)?;
+    let facts = file.metadata().map_err(io)?;
+    check(at, &facts)?;
+    Ok((file.into_std(), facts))
+}
+
 fn check(at: &str, facts: &Metadata) -> Result<(), FileError> {
     match kind(facts) {
         FileKind::File => Ok(()),
@@ -123,12 +131,12 @@ fn check(at: &str, facts: &Metadata) -> Result<(), FileError> {
     }
 }
 
-/// Changes with the file: another inode, length or time of modification.
-fn stamp(facts: &Metadata) -> u64 {
+/// Changes with the file: another inode, length or time of modification; never 0, which means that there is none.
+pub(super) fn stamp(facts: &Metadata) -> u64 {
     let time = (facts.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(facts.mtime_nsec() as u64);
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for word in [facts.ino(), facts.len(), time] {
         hash = (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     }
-    hash
+    hash.max(1)
 }

@@ -2,6 +2,7 @@
 //! alone would already keep everything inside the root: what looks like an escape is refused by name.
 
 use super::error::FileError;
+use super::unfinished::UNFINISHED;
 
 /// Checks a path that may be empty (the root itself); answers what to hand to the directory.
 pub(super) fn below(path: &str) -> Result<&str, FileError> {
@@ -24,6 +25,7 @@ pub(super) fn file(path: &str) -> Result<&str, FileError> {
         match name {
             "" => return bad("it has an empty name; write `a/b`"),
             "." | ".." => return bad("`.` and `..` are not followed"),
+            UNFINISHED => return bad("that folder holds unfinished uploads, which have no names"),
             name if name.len() > 255 => return bad("a name is longer than 255 bytes"),
             _ => {}
         }
@@ -43,7 +45,21 @@ mod tests {
     /// Everything that could mean another place than it says is refused; plain paths pass as they are.
     #[test]
     fn escapes_are_refused() {
-        for path in ["/etc/passwd", "../x", "a/../../x", "a/./b", "a//b", "a/", ".", "..", "a\0b", "", "/"] {
+        for path in [
+            "/etc/passwd",
+            "../x",
+            "a/../../x",
+            "a/./b",
+            "a//b",
+            "a/",
+            ".",
+            "..",
+            "a\0b",
+            "",
+            "/",
+            ".pipeline-node",
+            "a/.pipeline-node/b",
+        ] {
             assert!(matches!(file(path), Err(FileError::BadPath { .. })), "{path:?}");
         }
         assert!(file(&"n".repeat(256)).is_err());

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use pipeline_configs::PullFrom;
 use pipeline_transports::{Access, Op, RegionId};
 
 use super::error::FileError;
+use super::tree::Tree;
 use crate::control::lock;
 
 /// Leases start and end at multiples of this.
@@ -19,7 +18,7 @@ const GRAIN: u64 = 4096;
 /// See the module.
 pub struct Root {
     pub(super) name: String,
-    pub(super) dir: Dir,
+    pub(super) tree: Arc<Tree>,
     /// The bounce region: the first and only region of the segment.
     pub(super) region: RegionId,
     access: Access,
@@ -49,9 +48,9 @@ impl Root {
         len: u64,
         access: Access,
     ) -> std::io::Result<Self> {
-        let dir = Dir::open_ambient_dir(path, ambient_authority())?;
+        let tree = Tree::open(path)?;
         let free = Mutex::new(Ranges::new(len));
-        Ok(Self { name: name.to_owned(), dir, region, access, pull: PullFrom::default(), free })
+        Ok(Self { name: name.to_owned(), tree, region, access, pull: PullFrom::default(), free })
     }
 
     /// The same, with uploads that may be pulled from other nodes than those that are known.

@@ -1,23 +1,28 @@
-//! What one control session holds of our files: leases and uploads, which end with it.
+//! What one control session holds of our files: leases, uploads and generations, which end with it.
 //! Deliberately quick: only bookkeeping happens on the control thread, the rest at the desk.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use pipeline_transports::Op;
-use pipeline_transports::control::{FileAnswer, FileRequest, Pull};
+use pipeline_transports::control::{Compared, FileAnswer, FileRequest, How, Pull};
 use tokio::sync::oneshot;
 
+use super::compare::{self, Theirs};
 use super::error::FileError;
+use super::generation::Generation;
+use super::listing;
+use super::part::Part;
 use super::pull::Landing;
 use super::root::{Lease, Root};
 use super::upload::Upload;
-use super::{listing, path};
 use crate::control::lock;
 use crate::world::World;
 
 /// Uploads that a session may have open.
 const UPLOADS: usize = 256;
+/// Generations that a session may have unpublished.
+const GENERATIONS: usize = 16;
 /// Leases that a session may hold.
 const LEASES: usize = 16;
 
@@ -32,8 +37,15 @@ struct Held {
     next: u32,
     leases: HashMap<u32, Arc<Lease>>,
     uploads: HashMap<u32, Arc<Upload>>,
+    generations: HashMap<u32, Arc<Staged>>,
     /// Uploads that are being begun and count already.
     beginning: usize,
+}
+
+/// A generation, and the segment whose access counts for it.
+struct Staged {
+    root: Arc<Root>,
+    generation: Generation,
 }
 
 /// A place among the open uploads, kept while one is being begun.
@@ -77,13 +89,16 @@ impl FileSession {
                 let root = self.root(&segment)?;
                 self.job(move |_| listing::list(&root, &path, &after)).await
             }
-            FileRequest::MakeDirectory { segment, path } => {
-                let root = self.root(&segment)?;
-                self.job(move |_| make_directory(&root, &path)).await
+            FileRequest::MakeDirectory { segment, path, generation } => {
+                let (root, staged) = (self.root(&segment)?, self.staged(generation)?);
+                self.job(move |_| make_directory(&root, staged.as_deref(), &path)).await
             }
-            FileRequest::Begin { lease, path, len, executable } => {
-                self.begin(lease, path, len, executable).await
+            FileRequest::Begin { lease, path, len, how, generation } => {
+                self.begin(lease, path, len, how, generation).await
             }
+            FileRequest::Compare { of, offset, len, digest } => self.compare(of, offset, len, digest).await,
+            FileRequest::Stage { segment, path } => self.stage(&segment, path).await,
+            FileRequest::Publish { generation, sync } => self.publish(generation, sync).await,
             FileRequest::Chunk { upload, file_offset, lease_offset, len } => {
                 let upload = self.upload(upload)?;
                 let from = upload.lease.at(lease_offset, len)?;
@@ -94,17 +109,9 @@ impl FileSession {
             FileRequest::Commit { upload, crc32c } => {
                 let taken = lock(&self.held).uploads.remove(&upload);
                 let upload = taken.ok_or(FileError::NoUpload(upload))?;
-                self.job(move |_| upload.commit(crc32c).map(|()| FileAnswer::Done)).await
+                self.job(move |_| upload.part.commit(crc32c).map(|()| FileAnswer::Done)).await
             }
-            FileRequest::Abort { upload } => {
-                let taken = lock(&self.held).uploads.remove(&upload);
-                let upload = taken.ok_or(FileError::NoUpload(upload))?;
-                self.job(move |_| {
-                    drop(upload);
-                    Ok(FileAnswer::Done)
-                })
-                .await
-            }
+            FileRequest::Abort { upload } => self.abort(upload).await,
             FileRequest::Read { lease, path, file_offset, lease_offset, len } => {
                 let held = self.lease(lease)?;
                 let into = held.at(lease_offset, len)?;
@@ -166,7 +173,7 @@ impl FileSession {
         if held.leases.len() >= LEASES {
             return Err(FileError::Limit { what: "leases of a session", limit: LEASES as u64 });
         }
-        held.next += 1;
+        held.next = held.next.checked_add(1).unwrap_or(1);
         let id = held.next;
         let lease = root.lease(id, bytes)?;
         let (start, len) = (lease.start, lease.len);
@@ -174,25 +181,115 @@ impl FileSession {
         Ok(FileAnswer::Attached { lease: id, start, len })
     }
 
+    /// A generation of this session; none for 0, which is the segment's own tree.
+    fn staged(&self, id: u32) -> Result<Option<Arc<Staged>>, FileError> {
+        match id {
+            0 => Ok(None),
+            _ => lock(&self.held).generations.get(&id).cloned().map(Some).ok_or(FileError::NoUpload(id)),
+        }
+    }
+
     async fn begin(
         self: &Arc<Self>,
         lease: u32,
         path: String,
         len: u64,
-        executable: bool,
+        how: How,
+        generation: u32,
     ) -> Result<FileAnswer, FileError> {
-        let lease = self.lease(lease)?;
+        let (lease, staged) = (self.lease(lease)?, self.staged(generation)?);
         let place = Beginning::new(self)?;
         self.job(move |_| {
-            let upload = Upload::begin(lease, &path, len, executable)?;
-            let mut held = lock(&place.0.held);
-            held.next += 1;
-            let id = held.next;
-            held.uploads.insert(id, Arc::new(upload));
-            drop(held);
-            Ok(FileAnswer::Begun { upload: id })
+            lease.root.allow(&path, Op::Write)?;
+            if how.keep || how.link.is_some() {
+                // What is there already could be guessed by comparing.
+                lease.root.allow(&path, Op::Read)?;
+            }
+            let part = match (&staged, how.link) {
+                (Some(staged), Some(stamp)) => {
+                    staged.generation.link(&path, len, stamp, how.executable)?;
+                    return Ok(FileAnswer::Done);
+                }
+                (None, Some(_)) => return Err(FileError::NoUpload(generation)),
+                (Some(staged), None) => staged.generation.begin(&path, len, how)?,
+                (None, None) => Part::begin(&lease.root.tree, &path, len, how)?,
+            };
+            let held = part.is_held();
+            let id = lock(&place.0.held).add(|held, id| {
+                held.uploads.insert(id, Arc::new(Upload { lease, part }));
+            });
+            Ok(FileAnswer::Begun { id, held })
         })
         .await
+    }
+
+    async fn compare(
+        &self,
+        of: Compared,
+        offset: u64,
+        len: u64,
+        digest: [u8; 32],
+    ) -> Result<FileAnswer, FileError> {
+        compare::bounded(len)?;
+        match of {
+            Compared::Upload(upload) => {
+                let upload = self.upload(upload)?;
+                self.job(move |scratch| {
+                    upload.lease.root.allow("", Op::Read)?;
+                    let same = upload.part.same(offset, len, &digest, scratch)?.is_some();
+                    Ok(FileAnswer::Same { same, stamp: 0 })
+                })
+                .await
+            }
+            Compared::File { segment, path, file_len, executable } => {
+                let root = self.root(&segment)?;
+                let theirs = Theirs { file_len, executable, offset, len, digest };
+                self.job(move |scratch| compare::file(&root, &path, &theirs, scratch)).await
+            }
+        }
+    }
+
+    async fn stage(self: &Arc<Self>, segment: &str, path: String) -> Result<FileAnswer, FileError> {
+        let (root, place) = (self.root(segment)?, Beginning::new(self)?);
+        if lock(&self.held).generations.len() >= GENERATIONS {
+            return Err(FileError::Limit { what: "generations of a session", limit: GENERATIONS as u64 });
+        }
+        self.job(move |_| {
+            root.allow(&path, Op::Write)?;
+            let generation = Generation::stage(&root.tree, &path)?;
+            let id = lock(&place.0.held).add(|held, id| {
+                held.generations.insert(id, Arc::new(Staged { root, generation }));
+            });
+            Ok(FileAnswer::Begun { id, held: false })
+        })
+        .await
+    }
+
+    async fn publish(&self, id: u32, sync: bool) -> Result<FileAnswer, FileError> {
+        let staged = lock(&self.held).generations.remove(&id).ok_or(FileError::NoUpload(id))?;
+        let begun = staged.clone();
+        let answer = self.job(move |_| begun.generation.publish(sync).map(|()| FileAnswer::Done)).await;
+        // Removing what it has replaced takes as long as that is large: nobody waits for it.
+        self.later(staged);
+        answer
+    }
+
+    async fn abort(&self, id: u32) -> Result<FileAnswer, FileError> {
+        if let Some(staged) = lock(&self.held).generations.remove(&id) {
+            self.later(staged);
+            return Ok(FileAnswer::Done);
+        }
+        let upload = lock(&self.held).uploads.remove(&id).ok_or(FileError::NoUpload(id))?;
+        self.job(move |_| {
+            drop(upload);
+            Ok(FileAnswer::Done)
+        })
+        .await
+    }
+
+    /// Has something dropped at the desk; with a full desk it is dropped here after all.
+    fn later(&self, last: impl Send + 'static) {
+        let _ = self.world.files.put(Box::new(move |_| drop(last)));
     }
 
     /// Has work done at the desk.
@@ -210,24 +307,38 @@ impl FileSession {
     }
 }
 
+impl Held {
+    /// Gives the next number to something that is held from now on.
+    fn add(&mut self, hold: impl FnOnce(&mut Self, u32)) -> u32 {
+        // 0 names no generation.
+        self.next = self.next.checked_add(1).unwrap_or(1);
+        let id = self.next;
+        hold(self, id);
+        id
+    }
+}
+
 impl Drop for FileSession {
     fn drop(&mut self) {
-        // Removing unfinished files is work for the desk; with a full desk it is done here after all.
-        let uploads = std::mem::take(&mut lock(&self.held).uploads);
-        if !uploads.is_empty() {
-            let _ = self.world.files.put(Box::new(move |_| drop(uploads)));
+        // Removing unfinished files is work for the desk.
+        let mut held = lock(&self.held);
+        let (uploads, generations) =
+            (std::mem::take(&mut held.uploads), std::mem::take(&mut held.generations));
+        drop(held);
+        if !uploads.is_empty() || !generations.is_empty() {
+            self.later((uploads, generations));
         }
     }
 }
 
-fn make_directory(root: &Root, path: &str) -> Result<FileAnswer, FileError> {
+fn make_directory(root: &Root, staged: Option<&Staged>, path: &str) -> Result<FileAnswer, FileError> {
     root.allow(path, Op::Write)?;
-    let place = path::below(path)?;
-    if place != "." {
-        root.dir.create_dir_all(place).map_err(|e| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => FileError::NotDirectory(path.to_owned()),
-            _ => FileError::io(path, "written", e),
-        })?;
+    match staged {
+        Some(staged) => {
+            staged.root.allow(path, Op::Write)?;
+            staged.generation.make_directory(path)?;
+        }
+        None => root.tree.make_directory(path)?,
     }
     Ok(FileAnswer::Done)
 }

@@ -9,18 +9,21 @@ use pipeline_stages::control::Error;
 use pipeline_stages::files::client::LeaseRef;
 use pipeline_stages::files::{FileClient, Root};
 use pipeline_stages::peer::PeerId;
-use pipeline_transports::control::{ErrorCode, FileKind};
+use pipeline_transports::control::{ErrorCode, FileKind, How};
 use pipeline_transports::{Access, Memory, RegionId};
 
 use crate::rig::{Rig, With, by, eventually, settings};
 
-struct Node {
+pub const PLAIN: How = How { executable: false, keep: false, sync: false, link: None };
+const EXECUTABLE: How = How { executable: true, ..PLAIN };
+
+pub struct Node {
     rig: Rig,
     region: RegionId,
-    dir: tempfile::TempDir,
+    pub dir: tempfile::TempDir,
 }
 
-fn node(access: Access) -> Node {
+pub fn node(access: Access) -> Node {
     let rig = Rig::new("node", With::Tcp, settings());
     let dir = tempfile::tempdir().unwrap();
     let len = 1 << 20;
@@ -31,16 +34,16 @@ fn node(access: Access) -> Node {
     Node { rig, region, dir }
 }
 
-fn client() -> Rig {
+pub fn client() -> Rig {
     Rig::new("client", With::Tcp, settings())
 }
 
-fn opened(client: &Rig, node: &Node) -> PeerId {
+pub fn opened(client: &Rig, node: &Node) -> PeerId {
     client.control.open(&node.rig.address(), by(5)).unwrap()
 }
 
 impl Node {
-    fn fill(&self, lease: LeaseRef, at: u64, bytes: &[u8]) {
+    pub fn fill(&self, lease: LeaseRef, at: u64, bytes: &[u8]) {
         self.rig.world.regions.write_shared(self.region, lease.start + at, bytes).unwrap();
     }
 
@@ -50,7 +53,7 @@ impl Node {
         bytes
     }
 
-    fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let all = fs::read_dir(self.dir.path()).unwrap();
         let mut names: Vec<_> = all.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
@@ -58,14 +61,14 @@ impl Node {
     }
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorCode {
+pub fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorCode {
     match result {
         Err(Error::Remote { code, .. }) => code,
         other => panic!("not a remote error: {other:?}"),
     }
 }
 
-fn bytes(len: usize) -> Vec<u8> {
+pub fn bytes(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
@@ -78,7 +81,7 @@ fn upload_and_download() {
     let lease = files.attach(1 << 30, by(5)).unwrap();
     assert_eq!(lease.len, 512 << 10);
     let whole = bytes(100_000);
-    let upload = files.begin(lease, "deep/er/run.sh", whole.len() as u64, true, by(5)).unwrap();
+    let upload = files.begin(lease, ("deep/er/run.sh", 0), whole.len() as u64, EXECUTABLE, by(5)).unwrap().0;
     for at in [50_000, 0] {
         node.fill(lease, 7, &whole[at..at + 50_000]);
         files.chunk(upload, at as u64, 7, 50_000, by(5)).unwrap();
@@ -97,7 +100,7 @@ fn upload_and_download() {
     fs::write(&path, "changed").unwrap();
     let changed = files.read(lease, "deep/er/run.sh", 0, (0, 50_000), by(5)).unwrap();
     assert_ne!(changed.stamp, filled.stamp);
-    let empty = files.begin(lease, "empty", 0, false, by(5)).unwrap();
+    let empty = files.begin(lease, ("empty", 0), 0, PLAIN, by(5)).unwrap().0;
     files.commit(empty, 0, by(5)).unwrap();
     assert_eq!(node.names(), ["deep", "empty"]);
 }
@@ -110,7 +113,7 @@ fn damaged_uploads_leave_nothing() {
     fs::write(node.dir.path().join("f"), "before").unwrap();
     let files = FileClient::new(&client.control, opened(&client, &node), "data");
     let lease = files.attach(1 << 16, by(5)).unwrap();
-    let begin = || files.begin(lease, "f", 100, false, by(5)).unwrap();
+    let begin = || files.begin(lease, ("f", 0), 100, PLAIN, by(5)).unwrap().0;
     let short = begin();
     files.chunk(short, 0, 0, 99, by(5)).unwrap();
     assert_eq!(code(files.chunk(short, 50, 0, 10, by(5))), ErrorCode::MISMATCH);
@@ -151,13 +154,13 @@ fn nothing_leaves_the_root() {
         assert!(refused.contains(&read), "reading {path}: {read:?}");
     }
     for path in ["../new", "out/new", "up/new", "/tmp/new", "out/deep/new"] {
-        assert!(files.begin(lease, path, 1, false, by(5)).is_err(), "writing {path}");
-        assert!(files.make_directory(path, by(5)).is_err(), "making {path}");
+        assert!(files.begin(lease, (path, 0), 1, PLAIN, by(5)).is_err(), "writing {path}");
+        assert!(files.make_directory(path, 0, by(5)).is_err(), "making {path}");
     }
     assert!(files.list("out", "", by(5)).is_ok_and(|p| p.kind == FileKind::Symlink));
     assert!(files.list("..", "", by(5)).is_err());
     // A link in the place of an upload is replaced, not followed.
-    let upload = files.begin(lease, "leak", 0, false, by(5)).unwrap();
+    let upload = files.begin(lease, ("leak", 0), 0, PLAIN, by(5)).unwrap().0;
     files.commit(upload, 0, by(5)).unwrap();
     assert!(fs::symlink_metadata(root.join("leak")).unwrap().is_file());
     assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"secret");
@@ -177,7 +180,7 @@ fn listings() {
     symlink("f00000", root.join("zlink")).unwrap();
     let files = FileClient::new(&client.control, opened(&client, &node), "data");
     let lease = files.attach(4096, by(5)).unwrap();
-    let _open = files.begin(lease, "f99999", 10, false, by(5)).unwrap();
+    let _open = files.begin(lease, ("f99999", 0), 10, PLAIN, by(5)).unwrap().0;
     let (mut all, mut after, mut pages) = (Vec::new(), String::new(), 0);
     loop {
         let page = files.list("", &after, by(5)).unwrap();
@@ -208,10 +211,9 @@ fn a_session_takes_its_leases_and_uploads_along() {
     let two = FileClient::new(&second.control, opened(&second, &node), "data");
     let (a, b) = (one.attach(1 << 30, by(5)).unwrap(), two.attach(1 << 30, by(5)).unwrap());
     assert!(a.start + a.len <= b.start || b.start + b.len <= a.start);
-    assert_eq!(code(two.begin(LeaseRef { id: 99, ..a }, "x", 1, false, by(5))), ErrorCode::NO_LEASE);
-    let upload = one.begin(a, "half", 100, false, by(5)).unwrap();
+    assert_eq!(code(two.begin(LeaseRef { id: 99, ..a }, ("x", 0), 1, PLAIN, by(5))), ErrorCode::NO_LEASE);
+    let upload = one.begin(a, ("half", 0), 100, PLAIN, by(5)).unwrap().0;
     assert_eq!(code(two.commit(upload, 0, by(5))), ErrorCode::NO_UPLOAD);
-    assert_eq!(node.names().len(), 1, "the file beside");
     two.detach(b, by(5)).unwrap();
     first.control.close();
     eventually("the unfinished file is removed", || node.names().is_empty());
@@ -231,8 +233,8 @@ fn access_is_respected() {
     let files = FileClient::new(&client.control, peer, "data");
     let lease = files.attach(4096, by(5)).unwrap();
     assert_eq!(files.read(lease, "f", 0, (0, 10), by(5)).unwrap().len, 1);
-    assert_eq!(code(files.begin(lease, "g", 1, false, by(5))), ErrorCode::DENIED);
-    assert_eq!(code(files.make_directory("d", by(5))), ErrorCode::DENIED);
+    assert_eq!(code(files.begin(lease, ("g", 0), 1, PLAIN, by(5))), ErrorCode::DENIED);
+    assert_eq!(code(files.make_directory("d", 0, by(5))), ErrorCode::DENIED);
     let none = FileClient::new(&client.control, peer, "nothing");
     assert_eq!(code(none.attach(1, by(5))), ErrorCode::UNKNOWN_SEGMENT);
     assert!(!Path::new(&node.dir.path().join("g")).exists());

@@ -4,6 +4,7 @@
 
 mod fences;
 mod files;
+mod generations;
 mod hostile;
 mod places;
 mod rig;

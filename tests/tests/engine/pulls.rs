@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pipeline_node::{Engine, FileAnswer, FileRequest, Peer, Pull, Request, Token};
+use pipeline_node::{Engine, FileAnswer, FileRequest, How, Peer, Pull, Request, Token};
 
 use crate::rig::{done, engine, open, pattern, region_of};
 
@@ -30,8 +30,8 @@ fn refused(peer: &Peer, request: FileRequest) -> String {
 fn begin(peer: &Peer, path: &str) -> (u32, u32, u64) {
     let attach = FileRequest::Attach { segment: "files".into(), bytes: 1 << 19 };
     let FileAnswer::Attached { lease, start, .. } = ask(peer, attach) else { panic!() };
-    let begin = FileRequest::Begin { lease, path: path.into(), len: LEN, executable: false };
-    let FileAnswer::Begun { upload } = ask(peer, begin) else { panic!() };
+    let begin = FileRequest::Begin { lease, path: path.into(), len: LEN, how: How::default(), generation: 0 };
+    let FileAnswer::Begun { id: upload, .. } = ask(peer, begin) else { panic!() };
     (upload, lease, start)
 }
 

@@ -1,13 +1,12 @@
 //! Messages about the files of a `dir` segment. Bytes of files are not in them: they pass through the
-//! segment's bounce region, by READ and WRITE over a transport, between these messages.
+//! segment's bounce region, by READ and WRITE over a transport, between these messages. Their bytes: `file_codec.rs`.
 
-use crate::control::WireError;
-use crate::control::fields::{Fields, Put};
-use crate::control::message::NAME_MAX;
 use crate::control::pull_message::{Pull, Token};
 
 /// Longest path, bytes.
 pub const PATH_MAX: usize = 4096;
+/// Most bytes that one [`FileRequest::Compare`] is about: a node reads and digests them before it answers.
+pub const COMPARE_MAX: u64 = 16 << 20;
 /// Most entries in one listing.
 pub const ENTRIES_MAX: usize = 1024;
 
@@ -43,8 +42,10 @@ pub enum FileRequest {
         path: String,
         /// Length it will have, bytes.
         len: u64,
-        /// Whether it may be executed.
-        executable: bool,
+        /// What becomes of it.
+        how: How,
+        /// The generation it is part of; 0: the segment's tree itself.
+        generation: u32,
     },
     /// Copies bytes from the lease into the file.
     Chunk {
@@ -64,9 +65,9 @@ pub enum FileRequest {
         /// CRC32C of the whole file.
         crc32c: u32,
     },
-    /// Forgets an upload.
+    /// Ends an upload or a generation without putting it in its place; an upload that is to be kept stays for a later one.
     Abort {
-        /// The upload.
+        /// The upload or the generation.
         upload: u32,
     },
     /// Copies bytes of a file into the lease.
@@ -88,6 +89,33 @@ pub enum FileRequest {
         segment: String,
         /// Path in it.
         path: String,
+        /// The generation it is part of; 0: the segment's tree itself.
+        generation: u32,
+    },
+    /// Asks whether bytes there are the same as here.
+    Compare {
+        /// Which file.
+        of: Compared,
+        /// Where in the file.
+        offset: u64,
+        /// How many bytes, at most [`COMPARE_MAX`].
+        len: u64,
+        /// SHA-256 of these bytes as the asker has them.
+        digest: [u8; 32],
+    },
+    /// Begins a new tree that will take the place of the directory `path`, whole and at one moment.
+    Stage {
+        /// Name of the segment.
+        segment: String,
+        /// Path of the directory, which need not exist.
+        path: String,
+    },
+    /// Puts a generation in its place, and removes what stood there.
+    Publish {
+        /// The generation.
+        generation: u32,
+        /// Whether it must be on the disk before it is seen.
+        sync: bool,
     },
     /// Asks for a token of a lease, with which another node may read what lies in it.
     Share {
@@ -116,6 +144,38 @@ pub enum FileRequest {
     },
 }
 
+/// What becomes of a file that is begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// It may be executed.
+    pub executable: bool,
+    /// What has come of it when its session ends is kept for a later upload of the same path.
+    pub keep: bool,
+    /// It must be on the disk before it is seen under its name.
+    pub sync: bool,
+    /// Nothing will be sent: the published file of the same path, if it still has this stamp and length, is linked
+    /// into the generation. Answered by `Done`; there is no upload.
+    pub link: Option<u64>,
+}
+
+/// What a [`FileRequest::Compare`] is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// What an upload holds. Bytes that are the same count as come.
+    Upload(u32),
+    /// A file of a segment, which is not the same if its length or executable bit is another one.
+    File {
+        /// Name of the segment.
+        segment: String,
+        /// Path in it.
+        path: String,
+        /// Its length at the asker, bytes.
+        file_len: u64,
+        /// Whether it may be executed at the asker.
+        executable: bool,
+    },
+}
+
 /// What the node answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileAnswer {
@@ -137,10 +197,19 @@ pub enum FileAnswer {
         /// Whether names follow after the last one.
         more: bool,
     },
-    /// To [`FileRequest::Begin`].
+    /// To [`FileRequest::Begin`] and [`FileRequest::Stage`].
     Begun {
-        /// The upload.
-        upload: u32,
+        /// The upload or the generation.
+        id: u32,
+        /// Whether bytes of an earlier upload are there, which [`FileRequest::Compare`] can confirm.
+        held: bool,
+    },
+    /// To [`FileRequest::Compare`].
+    Same {
+        /// Whether they are.
+        same: bool,
+        /// The stamp of the file; 0 for an upload, and where there is no such file.
+        stamp: u64,
     },
     /// To [`FileRequest::Read`] and [`FileRequest::ReadUpload`].
     Filled {
@@ -207,252 +276,8 @@ impl FileRequest {
                 | Self::Begin { .. }
                 | Self::Read { .. }
                 | Self::MakeDirectory { .. }
+                | Self::Compare { of: Compared::File { .. }, .. }
+                | Self::Stage { .. }
         )
-    }
-
-    pub(crate) fn kind(&self) -> u16 {
-        match self {
-            Self::Attach { .. } => 32,
-            Self::Detach { .. } => 33,
-            Self::List { .. } => 34,
-            Self::Begin { .. } => 35,
-            Self::Chunk { .. } => 36,
-            Self::Commit { .. } => 37,
-            Self::Abort { .. } => 38,
-            Self::Read { .. } => 39,
-            Self::MakeDirectory { .. } => 40,
-            Self::Share { .. } => 44,
-            Self::Redeem { .. } => 45,
-            Self::Pull(_) => 46,
-            Self::ReadUpload { .. } => 47,
-        }
-    }
-
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Attach { segment, bytes } => {
-                out.put_bytes(segment.as_bytes());
-                out.put_u64(*bytes);
-            }
-            Self::Detach { lease: id } | Self::Abort { upload: id } | Self::Share { lease: id } => {
-                out.put_u32(*id);
-            }
-            Self::Redeem { token } => out.extend_from_slice(&token.0),
-            Self::Pull(pull) => pull.put(out),
-            Self::ReadUpload { upload, lease, file_offset, lease_offset, len } => {
-                out.put_u32(*upload);
-                out.put_u32(*lease);
-                out.put_u64(*file_offset);
-                out.put_u64(*lease_offset);
-                out.put_u64(*len);
-            }
-            Self::List { segment, path, after } => {
-                out.put_bytes(segment.as_bytes());
-                out.put_bytes(path.as_bytes());
-                out.put_bytes(after.as_bytes());
-            }
-            Self::Begin { lease, path, len, executable } => {
-                out.put_u32(*lease);
-                out.put_bytes(path.as_bytes());
-                out.put_u64(*len);
-                out.put_u8(u8::from(*executable));
-            }
-            Self::Chunk { upload, file_offset, lease_offset, len } => {
-                out.put_u32(*upload);
-                out.put_u64(*file_offset);
-                out.put_u64(*lease_offset);
-                out.put_u64(*len);
-            }
-            Self::Commit { upload, crc32c } => {
-                out.put_u32(*upload);
-                out.put_u32(*crc32c);
-            }
-            Self::Read { lease, path, file_offset, lease_offset, len } => {
-                out.put_u32(*lease);
-                out.put_bytes(path.as_bytes());
-                out.put_u64(*file_offset);
-                out.put_u64(*lease_offset);
-                out.put_u64(*len);
-            }
-            Self::MakeDirectory { segment, path } => {
-                out.put_bytes(segment.as_bytes());
-                out.put_bytes(path.as_bytes());
-            }
-        }
-    }
-
-    pub(crate) fn take(kind: u16, f: &mut Fields<'_>) -> Result<Option<Self>, WireError> {
-        Ok(Some(match kind {
-            32 => Self::Attach { segment: f.text(NAME_MAX)?, bytes: f.u64()? },
-            33 => Self::Detach { lease: f.u32()? },
-            34 => {
-                Self::List { segment: f.text(NAME_MAX)?, path: f.text(PATH_MAX)?, after: f.text(PATH_MAX)? }
-            }
-            35 => Self::Begin {
-                lease: f.u32()?,
-                path: f.text(PATH_MAX)?,
-                len: f.u64()?,
-                executable: f.u8()? & 1 == 1,
-            },
-            36 => {
-                Self::Chunk { upload: f.u32()?, file_offset: f.u64()?, lease_offset: f.u64()?, len: f.u64()? }
-            }
-            37 => Self::Commit { upload: f.u32()?, crc32c: f.u32()? },
-            38 => Self::Abort { upload: f.u32()? },
-            39 => Self::Read {
-                lease: f.u32()?,
-                path: f.text(PATH_MAX)?,
-                file_offset: f.u64()?,
-                lease_offset: f.u64()?,
-                len: f.u64()?,
-            },
-            40 => Self::MakeDirectory { segment: f.text(NAME_MAX)?, path: f.text(PATH_MAX)? },
-            44 => Self::Share { lease: f.u32()? },
-            45 => Self::Redeem { token: Token(f.array()?) },
-            46 => Self::Pull(Pull::take(f)?),
-            47 => Self::ReadUpload {
-                upload: f.u32()?,
-                lease: f.u32()?,
-                file_offset: f.u64()?,
-                lease_offset: f.u64()?,
-                len: f.u64()?,
-            },
-            _ => return Ok(None),
-        }))
-    }
-}
-
-impl FileAnswer {
-    pub(crate) fn kind(&self) -> u16 {
-        match self {
-            Self::Attached { .. } => 48,
-            Self::Listing { .. } => 49,
-            Self::Begun { .. } => 50,
-            Self::Filled { .. } => 51,
-            Self::Done => 52,
-            Self::Shared { .. } => 54,
-            Self::Place { .. } => 55,
-        }
-    }
-
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Attached { lease, start, len } => {
-                out.put_u32(*lease);
-                out.put_u64(*start);
-                out.put_u64(*len);
-            }
-            Self::Listing { kind, entries, more } => {
-                out.put_u8(kind.code());
-                out.put_u8(u8::from(*more));
-                out.put_u32(entries.len() as u32);
-                for entry in entries {
-                    out.put_bytes(entry.name.as_bytes());
-                    out.put_u8(entry.kind.code());
-                    out.put_u8(u8::from(entry.executable));
-                    out.put_u64(entry.len);
-                }
-            }
-            Self::Begun { upload } => out.put_u32(*upload),
-            Self::Filled { len, crc32c, file_len, stamp } => {
-                out.put_u64(*len);
-                out.put_u32(*crc32c);
-                out.put_u64(*file_len);
-                out.put_u64(*stamp);
-            }
-            Self::Shared { token } => out.extend_from_slice(&token.0),
-            Self::Place { segment, start, len } => {
-                out.put_bytes(segment.as_bytes());
-                out.put_u64(*start);
-                out.put_u64(*len);
-            }
-            Self::Done => {}
-        }
-    }
-
-    pub(crate) fn take(kind: u16, f: &mut Fields<'_>) -> Result<Option<Self>, WireError> {
-        Ok(Some(match kind {
-            48 => Self::Attached { lease: f.u32()?, start: f.u64()?, len: f.u64()? },
-            49 => {
-                let (kind, more) = (FileKind::from_code(f.u8()?)?, f.u8()? & 1 == 1);
-                let count = f.count(14)?;
-                let mut entries = Vec::with_capacity(count.min(ENTRIES_MAX));
-                for _ in 0..count {
-                    let (name, kind) = (f.text(PATH_MAX)?, FileKind::from_code(f.u8()?)?);
-                    entries.push(FileEntry { name, kind, executable: f.u8()? & 1 == 1, len: f.u64()? });
-                }
-                Self::Listing { kind, entries, more }
-            }
-            50 => Self::Begun { upload: f.u32()? },
-            51 => Self::Filled { len: f.u64()?, crc32c: f.u32()?, file_len: f.u64()?, stamp: f.u64()? },
-            52 => Self::Done,
-            54 => Self::Shared { token: Token(f.array()?) },
-            55 => Self::Place { segment: f.text(NAME_MAX)?, start: f.u64()?, len: f.u64()? },
-            _ => return Ok(None),
-        }))
-    }
-}
-
-impl FileKind {
-    fn code(self) -> u8 {
-        match self {
-            Self::File => 1,
-            Self::Directory => 2,
-            Self::Symlink => 3,
-            Self::Other => 4,
-        }
-    }
-
-    fn from_code(code: u8) -> Result<Self, WireError> {
-        Ok(match code {
-            1 => Self::File,
-            2 => Self::Directory,
-            3 => Self::Symlink,
-            4 => Self::Other,
-            _ => return Err(WireError::Malformed("file message")),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::control::message::Message;
-
-    /// Every file message survives its own bytes, and no prefix of them is taken for it.
-    #[test]
-    fn file_messages_round_trip() {
-        let (segment, path) = ("data".to_owned(), "a/b".to_owned());
-        let requests = [
-            FileRequest::Attach { segment: segment.clone(), bytes: 1 << 20 },
-            FileRequest::Detach { lease: 3 },
-            FileRequest::List { segment: segment.clone(), path: path.clone(), after: "x".into() },
-            FileRequest::Begin { lease: 1, path: path.clone(), len: 9, executable: true },
-            FileRequest::Chunk { upload: 1, file_offset: 2, lease_offset: 3, len: 4 },
-            FileRequest::Commit { upload: 1, crc32c: 2 },
-            FileRequest::Abort { upload: 1 },
-            FileRequest::Read { lease: 1, path: path.clone(), file_offset: 2, lease_offset: 3, len: 4 },
-            FileRequest::MakeDirectory { segment, path },
-        ];
-        let entry = FileEntry { name: "é".into(), kind: FileKind::Symlink, len: 5, executable: false };
-        let answers = [
-            FileAnswer::Attached { lease: 1, start: 2, len: 3 },
-            FileAnswer::Listing {
-                kind: FileKind::Directory,
-                entries: vec![entry.clone(), entry],
-                more: true,
-            },
-            FileAnswer::Begun { upload: 5 },
-            FileAnswer::Filled { len: 1, crc32c: 2, file_len: 3, stamp: 4 },
-            FileAnswer::Done,
-        ];
-        for message in requests.map(Message::File).into_iter().chain(answers.map(Message::Filed)) {
-            let mut body = Vec::new();
-            message.put(&mut body);
-            assert_eq!(Message::decode(message.kind(), &body).unwrap().as_ref(), Some(&message));
-            for cut in 0..body.len() {
-                assert!(Message::decode(message.kind(), &body[..cut]).is_err(), "{message:?} at {cut}");
-            }
-        }
     }
 }

@@ -34,6 +34,14 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     if value == 0 { Err("at least 1 byte".into()) } else { Ok(value) }
 }
 
+/// Bytes a second: a size, with or without `/s`.
+///
+/// # Errors
+/// What may be written.
+pub fn bytes_per_s(text: &str) -> Result<u64, String> {
+    bytes(text.strip_suffix("/s").unwrap_or(text))
+}
+
 /// A positive number, for thresholds.
 ///
 /// # Errors
@@ -66,6 +74,7 @@ mod tests {
         for (text, value) in good {
             assert_eq!(bytes(text), Ok(value), "{text}");
         }
+        assert_eq!((bytes_per_s("10MB/s"), bytes_per_s("4KiB")), (Ok(10_000_000), Ok(4096)));
         for wrong in ["", "0", "0KiB", "-1", "KiB", "1XB", "1.5", "99999999999GiB", "1e3", "1.2.3K"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }

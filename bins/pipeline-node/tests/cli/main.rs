@@ -6,10 +6,12 @@ mod config;
 mod copy;
 mod explain;
 mod fanout;
+mod generations;
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod node;
 mod odd_files;
 mod ports;
+mod resume;
 mod run;
 mod trace;
 mod validate;

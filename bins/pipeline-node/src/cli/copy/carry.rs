@@ -33,6 +33,9 @@ pub trait Carrier: Sync {
     /// Why it is not there; the file fails with this.
     fn carry(&self, session: &Session<'_>, bench: &mut Bench, extent: &Extent<'_>) -> Result<u32, String>;
 
+    /// An extent need not be carried: an earlier copy has left it there. This is its CRC32C.
+    fn there(&self, _extent: &Extent<'_>, _crc: u32) {}
+
     /// The file `from` is in its place in the destination's segment, at `to`.
     fn whole(&self, _from: &Path, _to: &str) {}
 

@@ -11,8 +11,30 @@ pub struct Progress {
     /// Said in front of what failed, when there are several destinations.
     label: String,
     files: AtomicU64,
-    bytes: AtomicU64,
+    skipped: AtomicU64,
+    sent_bytes: AtomicU64,
+    resumed_bytes: AtomicU64,
+    skipped_bytes: AtomicU64,
     failed: AtomicU64,
+}
+
+/// What a copy came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Files that there were to copy.
+    pub wanted: u64,
+    /// Files copied.
+    pub files: u64,
+    /// Files that were the same at the destination.
+    pub skipped: u64,
+    /// Bytes moved between the nodes.
+    pub sent_bytes: u64,
+    /// Bytes of copied files that were found where an earlier copy had left them.
+    pub resumed_bytes: u64,
+    /// Bytes of skipped files.
+    pub skipped_bytes: u64,
+    /// Files and folders that failed.
+    pub failed: u64,
 }
 
 impl Progress {
@@ -32,14 +54,23 @@ impl Progress {
         Self::of(bar, String::new())
     }
 
-    fn of(bar: ProgressBar, label: String) -> Self {
-        let zero = || AtomicU64::new(0);
-        Self { bar, label, files: zero(), bytes: zero(), failed: zero() }
-    }
-
     /// Of one of several destinations: counts, and draws nothing.
     pub fn part(label: &str) -> Self {
         Self::of(ProgressBar::hidden(), format!("{label}: "))
+    }
+
+    fn of(bar: ProgressBar, label: String) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            bar,
+            label,
+            files: zero(),
+            skipped: zero(),
+            sent_bytes: zero(),
+            resumed_bytes: zero(),
+            skipped_bytes: zero(),
+            failed: zero(),
+        }
     }
 
     /// Says something at once, beside the bar.
@@ -49,7 +80,13 @@ impl Progress {
 
     /// So many bytes more have arrived.
     pub fn bytes(&self, count: u64) {
-        self.bytes.fetch_add(count, Ordering::Relaxed);
+        self.sent_bytes.fetch_add(count, Ordering::Relaxed);
+        self.bar.inc(count);
+    }
+
+    /// So many bytes need not be sent: an earlier copy has.
+    pub fn resumed(&self, count: u64) {
+        self.resumed_bytes.fetch_add(count, Ordering::Relaxed);
         self.bar.inc(count);
     }
 
@@ -58,16 +95,48 @@ impl Progress {
         self.files.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A file of so many bytes was the same already.
+    pub fn skipped(&self, bytes: u64) {
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+        self.skipped_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bar.inc(bytes);
+    }
+
     /// Something failed: said at once, so that a long list needs no memory.
     pub fn failed(&self, what: &str, reason: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         self.bar.suspend(|| eprintln!("failed: {}{what}: {reason}", self.label));
     }
 
-    /// Takes the bar away and answers files, bytes and failures.
-    pub fn finish(&self) -> (u64, u64, u64) {
+    /// Whether something has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes the bar away and answers what came of `wanted` files.
+    pub fn finish(&self, wanted: u64) -> Counts {
         self.bar.finish_and_clear();
         let count = |c: &AtomicU64| c.load(Ordering::Relaxed);
-        (count(&self.files), count(&self.bytes), count(&self.failed))
+        Counts {
+            wanted,
+            files: count(&self.files),
+            skipped: count(&self.skipped),
+            sent_bytes: count(&self.sent_bytes),
+            resumed_bytes: count(&self.resumed_bytes),
+            skipped_bytes: count(&self.skipped_bytes),
+            failed: count(&self.failed),
+        }
+    }
+}
+
+impl Counts {
+    /// Bytes of the copied files.
+    pub fn bytes(&self) -> u64 {
+        self.sent_bytes + self.resumed_bytes
+    }
+
+    /// Files that nobody came to.
+    pub fn untried(&self) -> u64 {
+        self.wanted.saturating_sub(self.files + self.skipped + self.failed)
     }
 }

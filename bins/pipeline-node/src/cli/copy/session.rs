@@ -9,7 +9,9 @@ use pipeline_node::{
     Engine, Error, FileAnswer, FileRequest, Options, Peer, Reason, Region, Request, Segment, Status,
 };
 
+use super::pace::Pace;
 use super::progress::Progress;
+use super::rules::Rules;
 use crate::cli::exit::Failure;
 
 /// Bytes of a chunk, at most; less where the peer's bounce region is small.
@@ -30,6 +32,9 @@ pub struct Session<'a> {
     pub chunk: u64,
     workers: u64,
     lost: AtomicBool,
+    pace: Option<&'a Pace>,
+    /// How the copy is made.
+    pub rules: Rules,
     /// The bar, and the count of failures.
     pub progress: &'a Progress,
 }
@@ -53,6 +58,7 @@ impl<'a> Session<'a> {
         engine: &'a Engine,
         peer: &'a Peer,
         segment: &str,
+        (rules, pace): (Rules, Option<&'a Pace>),
         progress: &'a Progress,
     ) -> Result<Self, Failure> {
         let seen = peer.segment(segment).map_err(|e| Failure::failed(&e))?;
@@ -63,7 +69,7 @@ impl<'a> Session<'a> {
             Err(e) => return Err(Failure::failed(format!("{segment}: {e}"))),
         };
         let workers = (len / LEAST.min(len)).clamp(1, WORKERS);
-        let chunk = (len / workers).min(CHUNK);
+        let chunk = (len / workers).min(CHUNK).min(pace.map_or(CHUNK, Pace::chunk));
         Ok(Self {
             engine,
             peer,
@@ -73,6 +79,8 @@ impl<'a> Session<'a> {
             chunk,
             workers,
             lost: AtomicBool::new(false),
+            pace,
+            rules,
             progress,
         })
     }
@@ -90,12 +98,21 @@ impl<'a> Session<'a> {
         self.peer.files(request).map_err(|e| self.trouble(&e))
     }
 
+    /// Asks for something that may take the peer's disk long.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn ask_patiently(&self, request: FileRequest) -> Result<FileAnswer, String> {
+        self.peer.files_within(request, DISK_TIMEOUT).map_err(|e| self.trouble(&e))
+    }
+
     /// Moves `len` bytes of the bench's region into its part of the lease.
     ///
     /// # Errors
     /// Why not.
     pub fn put(&self, bench: &Bench, len: u64) -> Result<(), String> {
         let at = self.start + bench.lease_offset;
+        self.paced(len);
         self.transfer(Request::write(&bench.region, 0, self.segment.at(at), len))
     }
 
@@ -105,7 +122,15 @@ impl<'a> Session<'a> {
     /// Why not.
     pub fn get(&self, bench: &Bench, len: u64) -> Result<(), String> {
         let at = self.start + bench.lease_offset;
+        self.paced(len);
         self.transfer(Request::read(&bench.region, 0, self.segment.at(at), len))
+    }
+
+    /// Waits until `len` bytes may be moved.
+    fn paced(&self, len: u64) {
+        if let Some(pace) = self.pace {
+            pace.take(len);
+        }
     }
 
     fn transfer(&self, request: Request) -> Result<(), String> {
@@ -177,5 +202,7 @@ impl<'a> Session<'a> {
 
 /// How long a copy waits for room in the engine's tables; there is always some for so few chunks.
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a copy waits for a peer's disk.
+const DISK_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a copy waits for a peer to be reached.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,18 +1,31 @@
-//! Local files to a peer: begin, have each extent carried there ([`Carrier`]), commit.
+//! Local files to a peer: see what is there already, begin, have each extent carried there ([`Carrier`]), commit.
 
-use std::fs::File;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::Sender;
-use pipeline_node::{FileAnswer, FileRequest};
+use pipeline_node::{Compared, FileAnswer, FileRequest, How};
+use sha2::{Digest, Sha256};
 
 use super::assembly::{Assembly, Ended};
-use super::carry::{Carrier, Extent};
+use super::carry::{Carrier, Extent, read_exact};
+use super::compare::{self, Check, There};
 use super::names::under;
 use super::session::{Bench, Session};
 use super::walk::{Found, Kind, Walk};
+
+/// Where the files of a source go.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The segment there.
+    pub segment: String,
+    /// Path of the source's root in it.
+    pub path: String,
+    /// The generation that takes the place of this path; 0: files are put in their places one by one.
+    pub generation: u32,
+}
 
 /// What [`produce`] makes and [`work`] takes: a piece of work for one worker.
 pub enum Task {
@@ -21,9 +34,18 @@ pub enum Task {
         /// Here.
         from: PathBuf,
         /// There.
-        to: String,
+        to: Spot,
     },
-    /// A chunk of a larger file.
+    /// A chunk of a larger file is compared.
+    Check {
+        /// With which.
+        check: Arc<Check>,
+        /// Where in it.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// A chunk of a larger file is moved.
     Chunk {
         /// The file.
         upload: Arc<Upload>,
@@ -34,20 +56,49 @@ pub enum Task {
     },
 }
 
-/// A file of several chunks.
+/// The place of one file below its target.
+#[derive(Clone, Debug)]
+pub struct Spot {
+    target: Arc<Target>,
+    names: String,
+}
+
+impl Spot {
+    /// Its path in the segment, where readers find it.
+    fn path(&self) -> String {
+        under(&self.target.path, &self.names)
+    }
+
+    /// Its path as requests of the target's generation name it.
+    fn staged(&self) -> String {
+        if self.target.generation == 0 { self.path() } else { self.names.clone() }
+    }
+}
+
+/// A file that was begun there.
 pub struct Upload {
     id: u32,
-    file: File,
+    held: bool,
+    file: Arc<File>,
+    /// What it was when it was opened.
+    stamp: Stamp,
     from: PathBuf,
-    to: String,
+    to: Spot,
     state: Mutex<Assembly>,
 }
 
-/// Uploads what stands below `from` to `to` in the session's segment.
+/// Changes when a local file does.
+type Stamp = (u64, u64, i64, i64);
+
+fn stamp(facts: &Metadata) -> Stamp {
+    (facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec())
+}
+
+/// Uploads what stands below `from` to its target.
 pub fn produce(
     session: &Session<'_>,
     carrier: &dyn Carrier,
-    (segment, from, to): (&str, &Path, &str),
+    (from, target): (&Path, &Arc<Target>),
     tasks: &Sender<Task>,
 ) {
     for found in Walk::new(from) {
@@ -55,7 +106,7 @@ pub fn produce(
             return;
         }
         match found {
-            Ok(found) => offer(session, carrier, segment, found, to, tasks),
+            Ok(found) => offer(session, carrier, found, target, tasks),
             Err(missed) => session.progress.failed(&missed.path.display().to_string(), &missed.reason),
         }
     }
@@ -64,29 +115,29 @@ pub fn produce(
 fn offer(
     session: &Session<'_>,
     carrier: &dyn Carrier,
-    segment: &str,
     found: Found,
-    to: &str,
+    target: &Arc<Target>,
     tasks: &Sender<Task>,
 ) {
-    let to = under(to, &found.names.join("/"));
+    let to = Spot { target: target.clone(), names: found.names.join("/") };
     let sent = match found.kind {
-        Kind::Folder => {
-            // Folders are made even if nothing is in them; the root of a segment exists.
-            let made = if to.is_empty() {
-                Ok(FileAnswer::Done)
-            } else {
-                session.ask(FileRequest::MakeDirectory { segment: segment.to_owned(), path: to.clone() })
-            };
-            made.map(drop)
-        }
+        Kind::Folder => folder(session, &to),
         Kind::File(len) if len <= session.chunk => send(tasks, Task::Small { from: found.path.clone(), to }),
-        Kind::File(len) => large(session, &found.path, to, len, tasks),
+        Kind::File(len) => large(session, carrier, &found.path, &to, len, tasks),
     };
     if let Err(reason) = sent {
         carrier.missed(&found.path);
         session.progress.failed(&found.path.display().to_string(), &reason);
     }
+}
+
+/// Folders are made even if nothing is in them; the root of a segment or a generation exists.
+fn folder(session: &Session<'_>, to: &Spot) -> Result<(), String> {
+    let (segment, path, generation) = (to.target.segment.clone(), to.staged(), to.target.generation);
+    if path.is_empty() {
+        return Ok(());
+    }
+    session.ask(FileRequest::MakeDirectory { segment, path, generation }).map(drop)
 }
 
 /// Workers outlive the producer, so a task always finds one.
@@ -96,15 +147,29 @@ fn send(tasks: &Sender<Task>, task: Task) -> Result<(), String> {
 
 fn large(
     session: &Session<'_>,
+    carrier: &dyn Carrier,
     from: &Path,
-    to: String,
+    to: &Spot,
     len: u64,
     tasks: &Sender<Task>,
 ) -> Result<(), String> {
-    let file = File::open(from).map_err(|e| e.to_string())?;
-    let id = begin(session, &file, &to, len)?;
+    let (file, facts) = open(from)?;
+    let (file, how) = (Arc::new(file), session.rules.how(is_executable(&facts)));
+    if facts.len() != len {
+        return Err(CHANGED.into());
+    }
+    if session.rules.compares() {
+        let offer = |check, offset, len| send(tasks, Task::Check { check, offset, len });
+        let found = compare::large(session, &file, &there(to, len, how.executable), offer)?;
+        if found.is_some_and(|stamp| take_over(session, to, len, how, stamp)) {
+            skipped(session, carrier, from, to, len);
+            return Ok(());
+        }
+    }
+    let (id, held) = begin(session, to, len, how)?;
     let state = Mutex::new(Assembly::new(len.div_ceil(session.chunk)));
-    let upload = Arc::new(Upload { id, file, from: from.to_path_buf(), to, state });
+    let (from, to, stamp) = (from.to_path_buf(), to.clone(), stamp(&facts));
+    let upload = Arc::new(Upload { id, held, file, stamp, from, to, state });
     let mut offset = 0;
     while offset < len {
         let piece = session.chunk.min(len - offset);
@@ -114,10 +179,34 @@ fn large(
     Ok(())
 }
 
-fn begin(session: &Session<'_>, file: &File, to: &str, len: u64) -> Result<u32, String> {
-    let executable = file.metadata().map_err(|e| e.to_string())?.permissions().mode() & 0o100 != 0;
-    match session.ask(FileRequest::Begin { lease: session.lease(), path: to.to_owned(), len, executable })? {
-        FileAnswer::Begun { upload } => Ok(upload),
+const CHANGED: &str = "it changed while it was being copied";
+
+fn open(from: &Path) -> Result<(File, Metadata), String> {
+    let file = File::open(from).map_err(|e| e.to_string())?;
+    let facts = file.metadata().map_err(|e| e.to_string())?;
+    Ok((file, facts))
+}
+
+fn is_executable(facts: &Metadata) -> bool {
+    facts.permissions().mode() & 0o100 != 0
+}
+
+fn there(to: &Spot, len: u64, executable: bool) -> There {
+    There { segment: to.target.segment.clone(), path: to.path(), len, executable }
+}
+
+/// What is the same need not be sent. In a generation it has to be linked, and if that fails it is sent after all.
+fn take_over(session: &Session<'_>, to: &Spot, len: u64, how: How, stamp: u64) -> bool {
+    let Target { generation, .. } = *to.target;
+    let how = How { link: Some(stamp), ..how };
+    let link = FileRequest::Begin { lease: session.lease(), path: to.staged(), len, how, generation };
+    generation == 0 || matches!(session.ask(link), Ok(FileAnswer::Done))
+}
+
+fn begin(session: &Session<'_>, to: &Spot, len: u64, how: How) -> Result<(u32, bool), String> {
+    let (lease, path, generation) = (session.lease(), to.staged(), to.target.generation);
+    match session.ask(FileRequest::Begin { lease, path, len, how, generation })? {
+        FileAnswer::Begun { id, held } => Ok((id, held)),
         other => Err(format!("unexpected answer {other:?}")),
     }
 }
@@ -126,33 +215,30 @@ fn begin(session: &Session<'_>, file: &File, to: &str, len: u64) -> Result<u32, 
 pub fn work(session: &Session<'_>, carrier: &dyn Carrier, bench: &mut Bench, task: Task) {
     match task {
         Task::Small { from, to } => {
-            let done = small(session, carrier, bench, &from, &to);
-            conclude(session, carrier, (&from, &to), done);
+            if let Err(reason) = small(session, carrier, bench, &from, &to) {
+                carrier.missed(&from);
+                session.progress.failed(&from.display().to_string(), &reason);
+            }
         }
+        Task::Check { check, offset, len } => check.chunk(session, bench, offset, len),
         Task::Chunk { upload, offset, len } => {
             let state = || upload.state.lock().unwrap_or_else(PoisonError::into_inner);
             let spoilt = state().is_spoilt();
             let moved = if spoilt {
                 Err("another part of it failed".to_owned())
             } else {
-                let (file, from) = (&upload.file, upload.from.as_path());
-                carry(session, carrier, bench, &Extent { file, from, upload: upload.id, offset, len })
+                extent(session, carrier, bench, &upload, offset, len)
             };
             let ended = match moved {
                 Ok(crc) => state().moved(offset, len, crc),
                 Err(reason) => state().failed(reason),
             };
-            match ended {
-                None => {}
-                Some(Ended::Whole(crc)) => {
-                    let done = commit(session, upload.id, crc);
-                    conclude(session, carrier, (&upload.from, &upload.to), done);
-                }
-                Some(Ended::Failed(reason)) => {
-                    abort(session, upload.id);
-                    conclude(session, carrier, (&upload.from, &upload.to), Err(reason));
-                }
-            }
+            let done = match ended {
+                None => return,
+                Some(Ended::Whole(crc)) => commit(session, &upload, crc),
+                Some(Ended::Failed(reason)) => Err(reason),
+            };
+            conclude(session, carrier, &upload, done);
         }
     }
 }
@@ -162,50 +248,85 @@ fn small(
     carrier: &dyn Carrier,
     bench: &mut Bench,
     from: &Path,
-    to: &str,
+    to: &Spot,
 ) -> Result<(), String> {
-    let file = File::open(from).map_err(|e| e.to_string())?;
-    let len = file.metadata().map_err(|e| e.to_string())?.len();
+    let (file, facts) = open(from)?;
+    let (len, how) = (facts.len(), session.rules.how(is_executable(&facts)));
     if len > session.chunk {
         return Err("it grew while it was being copied".into());
     }
-    let upload = begin(session, &file, to, len)?;
-    let whole = Extent { file: &file, from, upload, offset: 0, len };
-    let crc = if len == 0 { Ok(0) } else { carry(session, carrier, bench, &whole) };
-    crc.and_then(|crc| commit(session, upload, crc)).inspect_err(|_| abort(session, upload))
+    if session.rules.compares() {
+        let found = compare::small(session, bench, &file, &there(to, len, how.executable))?;
+        if found.is_some_and(|stamp| take_over(session, to, len, how, stamp)) {
+            skipped(session, carrier, from, to, len);
+            return Ok(());
+        }
+    }
+    let (id, held) = begin(session, to, len, how)?;
+    let state = Mutex::new(Assembly::new(1));
+    let (file, from, stamp) = (Arc::new(file), from.to_path_buf(), stamp(&facts));
+    let upload = Upload { id, held, file, stamp, from, to: to.clone(), state };
+    let crc = if len == 0 { Ok(0) } else { extent(session, carrier, bench, &upload, 0, len) };
+    conclude(session, carrier, &upload, crc.and_then(|crc| commit(session, &upload, crc)));
+    Ok(())
 }
 
-/// Moves one extent; answers its CRC32C.
-fn carry(
+/// Has one extent in the upload, and answers its CRC32C: it is moved, unless an earlier copy has left the same there.
+fn extent(
     session: &Session<'_>,
     carrier: &dyn Carrier,
     bench: &mut Bench,
-    extent: &Extent<'_>,
+    upload: &Upload,
+    offset: u64,
+    len: u64,
 ) -> Result<u32, String> {
-    carrier.carry(session, bench, extent).inspect(|_| session.progress.bytes(extent.len))
-}
-
-fn commit(session: &Session<'_>, upload: u32, crc32c: u32) -> Result<(), String> {
-    session.ask(FileRequest::Commit { upload, crc32c }).map(drop)
-}
-
-/// Tells the peer to forget a file; if that fails as well, its session's end does it.
-fn abort(session: &Session<'_>, upload: u32) {
-    let _ = session.ask(FileRequest::Abort { upload });
-}
-
-fn conclude(
-    session: &Session<'_>,
-    carrier: &dyn Carrier,
-    (from, to): (&Path, &str),
-    done: Result<(), String>,
-) {
-    match &done {
-        Ok(()) => carrier.whole(from, to),
-        Err(_) => carrier.missed(from),
+    let extent = Extent { file: &upload.file, from: &upload.from, upload: upload.id, offset, len };
+    if upload.held {
+        let bytes = &mut bench.buffer[..len as usize];
+        read_exact(&upload.file, bytes, offset)?;
+        let (digest, of) = (Sha256::digest(&*bytes).into(), Compared::Upload(upload.id));
+        let answer = session.ask(FileRequest::Compare { of, offset, len, digest })?;
+        if matches!(answer, FileAnswer::Same { same: true, .. }) {
+            let crc = crc32c::crc32c(bytes);
+            carrier.there(&extent, crc);
+            session.progress.resumed(len);
+            return Ok(crc);
+        }
     }
+    carrier.carry(session, bench, &extent).inspect(|_| session.progress.bytes(len))
+}
+
+fn commit(session: &Session<'_>, upload: &Upload, crc32c: u32) -> Result<(), String> {
+    if stamp(&upload.file.metadata().map_err(|e| e.to_string())?) != upload.stamp {
+        return Err(CHANGED.into());
+    }
+    session.ask_patiently(FileRequest::Commit { upload: upload.id, crc32c }).map(drop)
+}
+
+fn skipped(session: &Session<'_>, carrier: &dyn Carrier, from: &Path, to: &Spot, len: u64) {
+    session.progress.skipped(len);
+    announce(carrier, from, to);
+}
+
+/// A file that is in its place can be pulled from there; one of a generation has no place that others could name.
+fn announce(carrier: &dyn Carrier, from: &Path, to: &Spot) {
+    match to.target.generation {
+        0 => carrier.whole(from, &to.path()),
+        _ => carrier.missed(from),
+    }
+}
+
+fn conclude(session: &Session<'_>, carrier: &dyn Carrier, upload: &Upload, done: Result<(), String>) {
     match done {
-        Ok(()) => session.progress.file(),
-        Err(reason) => session.progress.failed(&from.display().to_string(), &reason),
+        Ok(()) => {
+            announce(carrier, &upload.from, &upload.to);
+            session.progress.file();
+        }
+        Err(reason) => {
+            carrier.missed(&upload.from);
+            // The peer is told that no more will come; if that fails as well, its session's end does it.
+            let _ = session.ask(FileRequest::Abort { upload: upload.id });
+            session.progress.failed(&upload.from.display().to_string(), &reason);
+        }
     }
 }

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pipeline_stages::files::UNFINISHED;
+
 /// The deepest tree that is walked.
 const DEPTH: usize = 128;
 
@@ -94,6 +96,9 @@ impl Iterator for Walk {
             let Some(name) = path.file_name().and_then(|n| n.to_str()) else {
                 return Some(Err(Missed { path, reason: "its name is not UTF-8".into() }));
             };
+            if name == UNFINISHED {
+                continue;
+            }
             let mut names = level.names.clone();
             names.push(name.to_owned());
             return Some(self.visit(path, names));

@@ -218,6 +218,11 @@ impl Carrier for Member<'_> {
         Ok(crc)
     }
 
+    fn there(&self, extent: &Extent<'_>, crc: u32) {
+        self.all.resumed(extent.len);
+        self.board.came(self.index, extent.from, extent.upload, (extent.offset, extent.len), crc);
+    }
+
     fn whole(&self, from: &Path, to: &str) {
         self.board.whole(self.index, from, to);
     }

@@ -22,7 +22,7 @@ use self::member::{Member, Neighbour};
 use self::report::{End, Report};
 use super::place::RemotePlace;
 use super::progress::Progress;
-use super::{session, tally, up};
+use super::{How, session, tally, up};
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::failures::engine;
 
@@ -30,7 +30,13 @@ use crate::cli::failures::engine;
 ///
 /// # Errors
 /// 69 when no destination can be reached; 1 when at least one does not have everything.
-pub fn run(node: &Engine, from: &[PathBuf], to: &[RemotePlace], shape: Shape, json: bool) -> Outcome {
+pub fn run(
+    node: &Engine,
+    (from, to): (&[PathBuf], &[RemotePlace]),
+    shape: Shape,
+    how: How<'_>,
+    json: bool,
+) -> Outcome {
     let peers = open(node, to);
     if let Some(Err(first)) = peers.first()
         && peers.iter().all(Result::is_err)
@@ -59,20 +65,20 @@ pub fn run(node: &Engine, from: &[PathBuf], to: &[RemotePlace], shape: Shape, js
                     });
                     let ended = match &member {
                         Ok((peer, member)) => {
-                            up(node, peer, (from, place), member, &progress).map_err(|e| e.to_string())
+                            up(node, peer, (from, place), member, how, &progress).map_err(|e| e.to_string())
                         }
                         Err(reason) => Err(reason.to_string()),
                     };
                     board.over(index, !matches!(ended, Ok(true)));
                     let seconds = begin.elapsed().as_secs_f64();
                     let moved = member.map_or((0, 0), |(_, member)| member.moved());
-                    End { label, error: ended.err(), counts: progress.finish(), moved, seconds }
+                    End { label, error: ended.err(), counts: progress.finish(files), moved, seconds }
                 })
             })
             .collect();
         copies.into_iter().filter_map(|copy| copy.join().ok()).collect()
     });
-    all.finish();
+    all.finish(0);
     let report = Report { shape, files, bytes, seconds: begin.elapsed().as_secs_f64(), ends };
     report.tell(json)
 }

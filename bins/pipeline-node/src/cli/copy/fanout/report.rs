@@ -1,6 +1,7 @@
 //! What a copy to several nodes came to: one line for each, or one JSON object.
 
 use super::shape::Shape;
+use crate::cli::copy::progress::Counts;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::file;
 use crate::cli::quantity::human;
@@ -13,7 +14,7 @@ pub struct End {
     /// Why nothing could be copied at all, or no more.
     pub error: Option<String>,
     /// Files, bytes and failures.
-    pub counts: (u64, u64, u64),
+    pub counts: Counts,
     /// Bytes sent by the source, and pulled from others.
     pub moved: (u64, u64),
     /// From the start of all to its end.
@@ -36,14 +37,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Files that were neither copied nor failed.
-    fn untried(&self, end: &End) -> u64 {
-        let (files, _, failed) = end.counts;
-        self.files.saturating_sub(files + failed)
-    }
-
-    fn is_whole(&self, end: &End) -> bool {
-        end.error.is_none() && end.counts.2 == 0 && self.untried(end) == 0
+    fn is_whole(end: &End) -> bool {
+        end.error.is_none() && end.counts.failed == 0 && end.counts.untried() == 0
     }
 
     fn json(&self) -> serde_json::Value {
@@ -51,10 +46,11 @@ impl Report {
             .ends
             .iter()
             .map(|end| {
-                let (files, bytes, failed) = end.counts;
+                let counts = &end.counts;
                 serde_json::json!({
-                    "to": end.label, "files": files, "bytes": bytes, "failed": failed,
-                    "untried": self.untried(end), "sent_bytes": end.moved.0, "pulled_bytes": end.moved.1,
+                    "to": end.label, "files": counts.files, "bytes": counts.bytes(), "failed": counts.failed,
+                    "skipped": counts.skipped, "skipped_bytes": counts.skipped_bytes,
+                    "resumed_bytes": counts.resumed_bytes, "untried": counts.untried(), "sent_bytes": end.moved.0, "pulled_bytes": end.moved.1,
                     "seconds": end.seconds, "error": end.error,
                 })
             })
@@ -65,13 +61,17 @@ impl Report {
         })
     }
 
-    fn line(&self, end: &End) -> String {
-        let (files, bytes, failed) = end.counts;
-        let mut line = format!("{}: {files} files, {} in {:.2} s", end.label, human(bytes), end.seconds);
+    fn line(end: &End) -> String {
+        let Counts { files, skipped, failed, .. } = end.counts;
+        let mut line =
+            format!("{}: {files} files, {} in {:.2} s", end.label, human(end.counts.bytes()), end.seconds);
+        if skipped > 0 {
+            line += &format!("; {skipped} were the same");
+        }
         if end.moved.1 > 0 {
             line += &format!(" ({} pulled from other nodes)", human(end.moved.1));
         }
-        match (failed, self.untried(end)) {
+        match (failed, end.counts.untried()) {
             (0, 0) => {}
             (_, 0) => line += &format!(", {failed} failed"),
             (_, untried) => line += &format!(", {failed} failed, {untried} were not tried"),
@@ -90,13 +90,16 @@ impl Report {
         if json {
             file::print(&format!("{}\n", self.json()))?;
         } else if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-            self.ends.iter().filter(|end| self.is_whole(end)).for_each(|end| eprintln!("{}", self.line(end)));
+            self.ends
+                .iter()
+                .filter(|end| Self::is_whole(end))
+                .for_each(|end| eprintln!("{}", Self::line(end)));
         }
-        let broken: Vec<&End> = self.ends.iter().filter(|end| !self.is_whole(end)).collect();
+        let broken: Vec<&End> = self.ends.iter().filter(|end| !Self::is_whole(end)).collect();
         if broken.is_empty() {
             return Ok(());
         }
-        let mut said: Vec<String> = broken.iter().map(|end| self.line(end)).collect();
+        let mut said: Vec<String> = broken.iter().map(|end| Self::line(end)).collect();
         said.push(format!("{} of {} destinations do not have everything", broken.len(), self.ends.len()));
         Err(Failure::failed(said.join("\n")))
     }
@@ -106,7 +109,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn end(label: &str, counts: (u64, u64, u64), error: Option<&str>) -> End {
+    fn end(label: &str, (files, sent_bytes, failed): (u64, u64, u64), error: Option<&str>) -> End {
+        let counts = Counts { wanted: 3, files, sent_bytes, failed, ..Counts::default() };
         End { label: label.into(), error: error.map(str::to_owned), counts, moved: (5, 7), seconds: 1.0 }
     }
 
