@@ -1,6 +1,8 @@
 //! Lists of descriptors as KV caches have them: rows with strides, neighbours, gaps, seams. Whatever the list, the bytes
 //! that arrive are those of a model that copies them one by one.
 
+use std::time::Duration;
+
 use pipeline_node::{
     Access, Batch, Engine, Memory, Options, Reason, Region, Request, Segment, Source, SubmitError,
 };
@@ -234,4 +236,34 @@ fn neighbours_travel_as_one() {
         drop(batch);
         nothing_left(&client, [region]);
     }
+}
+
+/// A request of many rows that is cancelled, or whose time is over, ends whole and at once: rows that arrived are counted,
+/// the others are not sent, windows and slots are back, and the next one is done. All the time it is one request.
+#[test]
+fn rows_end_with_their_request() {
+    const ROWS: u32 = 20_000;
+    let target = target("2MiB");
+    // A window of a few rows: most of them wait.
+    let client = engine(&["limits.bytes_in_flight='16KiB'", "limits.requests=4", "limits.batches=16"]);
+    let kv = open(&client, &target).segment("kv").unwrap();
+    let region = client.allocate(2 << 20).unwrap();
+    let rows = Request::read(&region, 0, kv.at(0), 64).strided(ROWS, 100, 96);
+    for (deadline, expected) in [(None, Reason::Cancelled), (Some(Duration::ZERO), Reason::Deadline)] {
+        let batch = client.submit(&[rows], Options { deadline, ..Options::default() }).unwrap();
+        assert_eq!(client.usage().requests, 1);
+        if deadline.is_none() {
+            batch.cancel();
+        }
+        let summary = batch.wait(PATIENCE).expect("cancelled, or late");
+        // On a machine that lets this thread wait it may be faster than the cancel; a deadline that is over is not.
+        let all = summary.bytes == u64::from(ROWS) * 64;
+        let end = if all && deadline.is_none() { None } else { Some(expected) };
+        assert_eq!(reasons(&batch), [end]);
+        assert!(summary.bytes % 64 == 0 && (deadline.is_none() || summary.bytes == 0), "{summary:?}");
+        drop(batch);
+        until("windows and slots are back", || client.usage().is_idle());
+    }
+    done(&client, &[rows]);
+    nothing_left(&client, [region]);
 }
