@@ -10,6 +10,7 @@ pub mod form;
 mod header;
 mod kv;
 mod measure;
+mod peak;
 mod progress;
 mod replay;
 mod report;

@@ -12,6 +12,7 @@ use super::bytes::{Bytes, Scratch};
 use super::check::{Checker, Task};
 use super::desk::{Counts, Desk, Event, Job};
 use super::form::Trace;
+use super::peak::Peak;
 use super::progress::Progress;
 use crate::cli::bench::tally::Tally;
 
@@ -40,6 +41,8 @@ pub struct Setting<'a> {
 pub struct Outcome {
     /// All bytes moved; latencies are those of requests that waited for blocks.
     pub moved: Tally,
+    /// The best 100 ms.
+    pub peak: Peak,
     /// Latencies from the same times to the last block written.
     pub written: Tally,
     /// How late requests began.
@@ -62,6 +65,8 @@ struct Flight {
     batch: Batch,
     jobs: Vec<Job>,
     is_read: bool,
+    /// When it was submitted.
+    since_ns: u64,
 }
 
 /// A replay under way.
@@ -85,6 +90,7 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
     pub fn new(setting: &'a Setting<'a>, desk: Desk<'a>, checker: Option<&'c mut Checker<'s>>) -> Self {
         let outcome = Outcome {
             moved: Tally::new(),
+            peak: Peak::default(),
             written: Tally::new(),
             behind: Tally::new(),
             counts: Counts::default(),
@@ -207,7 +213,8 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
         match submitted {
             Ok(Ok(batch)) => {
                 queue.drain(..jobs.len());
-                self.flights.push_back(Flight { batch, jobs, is_read });
+                let since_ns = self.now();
+                self.flights.push_back(Flight { batch, jobs, is_read, since_ns });
                 true
             }
             Ok(Err(SubmitError::Busy { .. })) => false,
@@ -248,6 +255,8 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
             any = true;
             let Some(flight) = self.flights.remove(i) else { break };
             let now = self.now();
+            let good = flight.jobs.len() as u64 * self.setting.bytes.local.size();
+            self.outcome.peak.add(if summary.failed == 0 { good } else { 0 }, flight.since_ns, now);
             match summary.failed {
                 0 => flight.jobs.iter().for_each(|job| self.end(*job, flight.is_read, true)),
                 _ => self.end_failed(&flight),

@@ -43,7 +43,7 @@ pub fn report(args: &Args, setting: &Setting<'_>, measured: Measured, names: &[S
         written_bytes: replayed.bytes_written,
         elapsed_s: moved.elapsed_ns as f64 / 1e9,
         gb_per_s_avg: moved.gb_per_s(),
-        gb_per_s_peak: moved.peak_gb_per_s(),
+        gb_per_s_peak: replayed.peak.gb_per_s().max(moved.gb_per_s()),
         read: Times::from(moved),
         written: (options.store == Fill::Cold).then(|| Times::from(&replayed.written)),
         behind: (options.speedup != Speed::Max).then(|| Times::from(&replayed.behind)),
