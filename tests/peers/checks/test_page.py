@@ -14,7 +14,8 @@ class Page(unittest.TestCase):
     def test_only_the_parts_change(self):
         """Writing twice gives the same page."""
         once = page.replaced(page.replaced(TEXT, "a", ["new"]), "b", ["x", "y"])
-        self.assertEqual(once, TEXT.replace("old", "new").replace(f"{page.BEGIN.format('b')}\n", f"{page.BEGIN.format('b')}\nx\ny\n"))
+        b = page.BEGIN.format("b")
+        self.assertEqual(once, TEXT.replace("old", "new").replace(f"{b}\n", f"{b}\nx\ny\n"))
         self.assertEqual(page.replaced(once, "a", ["new"]), once)
 
     def test_missing_markers_leave_the_page_alone(self):

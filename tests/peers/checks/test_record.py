@@ -18,26 +18,30 @@ class Record(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
+    def append(self, run: Run, add: bool) -> None:
+        with Log(self.path, add) as log:
+            log.run(run)
+
     def test_what_is_written_is_read(self):
         """Sessions, runs and checks."""
-        log = Log(self.path, add=False)
-        log.session({"commit": "abc"})
-        log.run(RUN)
-        log.check({"same": True})
+        with Log(self.path, add=False) as log:
+            log.session({"commit": "abc"})
+            log.run(RUN)
+            log.check({"same": True})
         results = load(self.path)
         self.assertEqual((results.runs, results.sessions, results.checks), ([RUN], [{"commit": "abc"}], [{"same": True}]))
 
     def test_pieces_add_up_and_a_new_start_forgets(self):
         """`--add` appends; without it the file begins anew."""
-        Log(self.path, add=False).run(RUN)
-        Log(self.path, add=True).run(Run("s-0", "mooncake", RUN.case, 2.0))
+        self.append(RUN, add=False)
+        self.append(Run("s-0", "mooncake", RUN.case, 2.0), add=True)
         self.assertEqual([r.gb_per_s for r in load(self.path).runs], [1.5, 2.0])
-        Log(self.path, add=False).run(RUN)
+        self.append(RUN, add=False)
         self.assertEqual(load(self.path).runs, [RUN])
 
     def test_the_same_round_twice_is_refused(self):
         """A file that was concatenated with itself would count everything twice."""
-        Log(self.path, add=False).run(RUN)
-        Log(self.path, add=True).run(RUN)
+        self.append(RUN, add=False)
+        self.append(RUN, add=True)
         with self.assertRaisesRegex(ValueError, "the same round twice"):
             load(self.path)

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import List, Optional
 
-from . import install, iperf, machine, ours, page, pair, tables
+from . import install, iperf, machine, ours, page, peers, tables
 from .case import CONGESTIONS, Case, all_cases
-from .figures import Rounds
+from .figures import OTHERS_PCT, Rounds
 from .record import Log, Results, load
 from .rounds import Comparison
 from .system import Places, System
@@ -25,6 +25,7 @@ EXAMPLES = """Examples:
   tests/peers/run --rounds 1 --add             # one more round on top of what the file of results holds
   tests/peers/run --only '64x1MiB bbr' --systems bare-tcp,ours-tcp,mooncake
   tests/peers/run --report                     # the tables again, without running anything
+  PEERS_DIR=/var/tmp/peers tests/peers/run     # installs elsewhere than in target/peers
 
 A whole run takes about a quarter of an hour once built, in pieces as long as you like: --add puts them together.
 """
@@ -39,7 +40,7 @@ def arguments(words: Optional[List[str]] = None) -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(
         prog="tests/peers/run",
-        description="Compares pipeline-node with other transfer engines and with a bare loop, on loopback, in interleaved rounds.",
+        description="Compares pipeline-node with other transfer engines and with a bare loop, on loopback, in rounds.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,6 +50,8 @@ def arguments(words: Optional[List[str]] = None) -> argparse.Namespace:
     option("--only", metavar="REGEX", default="", help="only cases like these: 'write 64x1MiB bbr'")
     option("--systems", metavar="LIST", help="only these, by key; see --list")
     option("--list", action="store_true", help="names all systems and cases")
+    option("--others", type=float, default=OTHERS_PCT, metavar="PCT",
+           help=f"runs count up to this share of the CPUs for other processes [{OTHERS_PCT:g}]")
     option("--runs", type=Path, help="the file of raw results [target/peers/runs.jsonl]")
     option("--add", action="store_true", help="adds to that file instead of starting it anew")
     option("--report", action="store_true", help="only the tables, from that file")
@@ -62,9 +65,9 @@ def arguments(words: Optional[List[str]] = None) -> argparse.Namespace:
 def main(words: Optional[List[str]] = None) -> int:
     """Runs it: 0, or 1 where bytes were wrong or nothing was measured."""
     args = arguments(words)
-    peers = Path(os.environ.get("PEERS_DIR") or install.target_folder(REPO) / "peers")
-    runs = args.runs or peers / "runs.jsonl"
-    places = Places(REPO, peers, args.node)
+    folder = Path(os.environ.get("PEERS_DIR") or install.target_folder(REPO) / "peers")
+    runs = args.runs or folder / "runs.jsonl"
+    places = Places(REPO, folder, args.node)
     systems = chosen(places, args.systems)
     cases = [c for c in all_cases(machine.congestions(CONGESTIONS)) if re.search(args.only, c.label)]
     if args.list:
@@ -88,7 +91,7 @@ def main(words: Optional[List[str]] = None) -> int:
 
 def chosen(places: Places, keys: Optional[str]) -> List[System]:
     """The systems that were asked for, in the order of a round."""
-    known = ours.systems(places) + pair.systems(places) + iperf.systems()
+    known = ours.systems(places) + peers.systems(places) + iperf.systems()
     if keys is None:
         return known
     wanted = keys.split(",")
@@ -105,17 +108,17 @@ def titles(places: Places) -> dict:
 
 def measure(args: argparse.Namespace, places: Places, systems: List[System], cases: List[Case], runs: Path) -> bool:
     """Runs the rounds; whether all bytes were the same."""
-    log = Log(runs, args.add)
-    log.session({**machine.facts(), "commit": commit(places.node), "seconds": args.seconds, "rounds": args.rounds})
     for missing in set(CONGESTIONS) - set(machine.congestions(CONGESTIONS)):
         say(f"left out: congestion control {missing}: this machine does not have it, or this user may not choose it")
-    comparison = Comparison(systems, cases, args.seconds, log, say)
-    try:
-        comparison.start()
-        comparison.rounds(args.rounds)
-        return comparison.check()
-    finally:
-        comparison.stop()
+    with Log(runs, args.add) as log:
+        log.session({**machine.facts(), "commit": commit(places.node), "seconds": args.seconds})
+        comparison = Comparison(systems, cases, args.seconds, log, say)
+        try:
+            comparison.start()
+            comparison.rounds(args.rounds)
+            return comparison.check()
+        finally:
+            comparison.stop()
 
 
 def commit(node: Optional[Path]) -> str:
@@ -132,8 +135,8 @@ def commit(node: Optional[Path]) -> str:
 
 def report(args: argparse.Namespace, results: Results, names: dict) -> None:
     """Prints the tables, and writes them into the page where that was asked for."""
-    rounds = Rounds(results.runs)
-    congestions = [c for c in CONGESTIONS if any(case.congestion == c for case in rounds.cases())]
+    rounds = Rounds(results.runs, args.others)
+    congestions = [c for c in CONGESTIONS if any(run.case.congestion == c for run in results.runs)]
     parts = {
         "targets": [*tables.provenance(results, rounds), "", *tables.targets(rounds, congestions)],
         "side by side": list(tables.side_by_side(rounds, names, congestions)),

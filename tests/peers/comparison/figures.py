@@ -49,15 +49,21 @@ def slow_rounds(ceilings: Dict[str, float]) -> Set[str]:
 class Rounds:
     """All runs, by case, system and round; what is disturbed or slow is left out and counted."""
 
-    def __init__(self, runs: Iterable[Run]):
+    def __init__(self, runs: Iterable[Run], others_pct: float = OTHERS_PCT):
+        self.others_pct = others_pct
         self.made = self.disturbed = 0
         self._runs: Dict[Tuple[Case, str], Dict[str, Run]] = defaultdict(dict)
+        made: Dict[Case, Set[str]] = defaultdict(set)
         for run in runs:
             self.made += 1
-            if run.others_pct > OTHERS_PCT:
+            made[run.case].add(run.round)
+            if run.others_pct > others_pct:
                 self.disturbed += 1
             else:
                 self._runs[run.case, run.system][run.round] = run
+
+        # Of the case that has most: pieces may have left some out.
+        self.count = max((len(names) for names in made.values()), default=0)
 
     def systems(self, case: Case) -> List[str]:
         """Those that have a run of the case that counts."""
@@ -77,7 +83,9 @@ class Rounds:
         values = (metric(run) for run in self.kept(case, system, ceiling).values())
         return figure(v for v in values if v is not None)
 
-    def by_round(self, case: Case, systems: List[str], ceiling: str, combine: Callable[..., Optional[float]]) -> Optional[Figure]:
+    def by_round(
+        self, case: Case, systems: List[str], ceiling: str, combine: Callable[..., Optional[float]]
+    ) -> Optional[Figure]:
         """Median and spread of `combine(run of each system)`, over the rounds in which all of them count."""
         kept = [self.kept(case, system, ceiling) for system in systems]
         values = []
@@ -97,12 +105,8 @@ class Rounds:
 
         return self.by_round(case, [over, under], ceiling, divide)
 
-    def cases(self) -> List[Case]:
-        """Those with a run that counts, in the order of the file."""
-        return list(dict.fromkeys(case for case, _ in self._runs))
-
-    def slow_count(self, ceiling_of: Callable[[Case], str]) -> Tuple[int, int]:
-        """Rounds left out as slow, of how many, over all cases."""
-        cases = self.cases()
-        all_rounds = sum(len(self._runs.get((c, ceiling_of(c)), {})) for c in cases)
-        return sum(len(self.slow(c, ceiling_of(c))) for c in cases), all_rounds
+    def slow_count(self) -> Tuple[int, int]:
+        """Rounds left out as slow, of how many, over all cases and bare loops."""
+        ceilings = [(case, system) for case, system in self._runs if system.startswith("bare-")]
+        slow = sum(len(self.slow(case, system)) for case, system in ceilings)
+        return slow, sum(len(self._runs[key]) for key in ceilings)

@@ -1,7 +1,7 @@
 """`pipeline-node bench`, and the bare loop it compares with, each as a system of its own.
 
-A variant is a pipeline file with overrides. The bare loop of a variant has its lanes, congestion control and wait; it is the
-ceiling of the rounds of that variant.
+A variant is a pipeline file with overrides. The bare loop of a variant has its lanes, congestion control and wait; it is
+the ceiling of the rounds of that variant.
 """
 
 import json
@@ -12,6 +12,8 @@ from typing import Dict, List, Optional, Tuple
 from .case import MEMORY_BYTES, Case, stream
 from .system import Places, System, Unavailable
 
+# The pipeline that applications get, and the bare loop that belongs to it.
+PIPELINE, CEILING = "ours-tcp", "bare-tcp"
 MODELS = "configs/models/"
 TIMEOUT_S = 120
 
@@ -27,6 +29,8 @@ class Variant:
     overrides: Tuple[str, ...] = ()
     # Whether it takes part where 64 requests go together.
     batches: bool = False
+    # The variant whose bare loop is its ceiling: itself, unless another one has the same lanes and wait.
+    like: Optional[str] = None
 
 
 def waits(how: str) -> Tuple[str, ...]:
@@ -38,7 +42,7 @@ VARIANTS = (
     Variant("tcp", "preset `tcp`", batches=True),
     Variant("parked", "run to completion, parked", MODELS + "run_to_completion.toml", waits("park")),
     Variant("spinning", "run to completion, spinning", MODELS + "run_to_completion.toml", waits("spin")),
-    Variant("adaptive", "adaptive polling", MODELS + "adaptive_polling.toml"),
+    Variant("adaptive", "adaptive polling", MODELS + "adaptive_polling.toml", like="tcp"),
 )
 
 
@@ -108,9 +112,18 @@ class Bare(Node):
     def run(self, case: Case, seconds: float) -> Dict[str, Optional[float]]:
         line = self.bench(case, "--ceiling-only", "--seconds", str(seconds))
         names = ("gb_per_s", "p50_us", "p99_us", "cpu_s_per_gb_initiator", "cpu_s_per_gb_target")
-        return {name: line[f"ceiling_{name}"] for name in names}
+        return {name: line.get(f"ceiling_{name}") for name in names}
 
 
 def systems(places: Places) -> List[System]:
-    """Each variant after its bare loop."""
-    return [kind(variant, places) for variant in VARIANTS for kind in (Bare, Ours)]
+    """The bare loops, and all variants."""
+    bare = [Bare(variant, places) for variant in VARIANTS if variant.like is None]
+    return [*bare, *(Ours(variant, places) for variant in VARIANTS)]
+
+
+def ceiling_of(system: str) -> str:
+    """The bare loop that says which rounds of a system count: that of its variant, or of the preset."""
+    for variant in VARIANTS:
+        if system.partition("-")[2] == variant.key:
+            return f"bare-{variant.like or variant.key}"
+    return CEILING

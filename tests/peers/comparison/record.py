@@ -51,6 +51,12 @@ class Log:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = open(path, "a" if add else "w", encoding="utf-8")
 
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
     def session(self, facts: Dict[str, object]) -> None:
         self._write({"session": facts})
 

@@ -48,6 +48,27 @@ fn tables() {
     assert!(text.contains("a process of our own"), "it says so: {text}");
 }
 
+/// The bare loop alone: rates and latencies, as JSON and as a table, for reads as well; what makes no
+/// sense with it is refused.
+#[test]
+fn the_bare_loop_alone() {
+    for op in ["write", "read"] {
+        let words = ["bench", "--ceiling-only", "--op", op, "--size", "4KiB,64KiB", "--batch", "4"];
+        let short = ["--depth", "1", "--rounds", "2", "--seconds", "0.02"];
+        let text = stdout(&[&words[..], &short, &["--json"]].concat());
+        let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        assert_eq!(lines.iter().map(|l| l["bytes"].as_u64().unwrap()).collect::<Vec<_>>(), [4096, 65_536]);
+        for line in lines {
+            let number = |key: &str| line[key].as_f64().unwrap_or_else(|| panic!("{key}: {line}"));
+            assert!(number("ceiling_gb_per_s") > 0.0, "{line}");
+            assert!(0.0 < number("ceiling_p50_us") && number("ceiling_p50_us") <= number("ceiling_p99_us"));
+        }
+        assert!(stdout(&[&words[..], &short].concat()).contains("ceiling-GB/s"));
+    }
+    let (code, stderr) = failure(&["bench", "--ceiling-only", "--check"]);
+    assert_eq!(code, 2, "{stderr}");
+}
+
 /// A missed threshold exits 3 and says by how much; a reached one exits 0.
 #[test]
 fn thresholds() {

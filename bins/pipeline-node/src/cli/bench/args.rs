@@ -34,6 +34,7 @@ impl Direction {
 #[command(after_help = "Examples:
   pipeline-node bench                                          # a sweep, 4KiB to 64MiB, on loopback
   pipeline-node bench --size 4KiB --depth 64 --json
+  pipeline-node bench --size 1MiB --ceiling-only               # what TCP gives here, without a pipeline
   pipeline-node bench --target 10.0.0.2:7001 --segment kv --op read --size 1MiB
   pipeline-node bench --size 1MiB --min-gb-per-s 5 --max-p99-us 2000   # exit 3 when missed
   pipeline-node bench --trace conversation_trace.jsonl --kv llama-3.1-70b:tp8 --limit 500 --memory 8GiB --check")]
@@ -97,6 +98,9 @@ pub struct Args {
     /// Leave the bare loop out.
     #[arg(long)]
     pub no_ceiling: bool,
+    /// Run nothing but the bare loop: what TCP gives here with this file's lanes, congestion control and wait.
+    #[arg(long, conflicts_with_all = ["no_ceiling", "target", "trace", "check", "rate", "min_gb_per_s", "max_p99_us"])]
+    pub ceiling_only: bool,
     /// One JSON object a size instead of the tables.
     #[arg(long)]
     pub json: bool,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pipeline_node::Config;
 use pipeline_stages::catalog::tcp_settings;
 use pipeline_transports::Op;
-use pipeline_transports::tcp::ceiling::{CeilingSettings, Wait, initiate, serve};
+use pipeline_transports::tcp::ceiling::{CeilingReport, CeilingSettings, Wait, initiate, serve};
 
 use super::args::{Args, Direction};
 use super::child::Child;
@@ -78,6 +78,19 @@ fn as_ours(wait: &pipeline_graph::blueprint::Wait) -> Wait {
         (0, _) => Wait::Spin,
         (_, 0) => Wait::Park,
         (_, us) => Wait::SpinThenPark(u16::try_from(us).unwrap_or(u16::MAX - 1)),
+    }
+}
+
+impl Ceiling {
+    /// One round, with the latency of each batch.
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub fn report(&self, size: u64, iov: u64, layout: Layout) -> Result<CeilingReport, Failure> {
+        let bytes = size / iov;
+        let settings =
+            CeilingSettings { bytes, working_set: layout.bytes().max(bytes), ..self.settings.clone() };
+        initiate(&settings, self.address).map_err(|e| Failure::failed(format!("the bare loop: {e}")))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `bench`: sizes × rounds of the same loop an application would write, against a bare loop in the same run.
 
 mod args;
+mod bare;
 pub mod ceiling;
 pub mod child;
 mod host;
@@ -57,6 +58,9 @@ pub fn run(args: &Args) -> Outcome {
 fn sizes(args: &Args, loaded: Loaded) -> Outcome {
     let sizes = args.sizes();
     let layouts: Vec<Layout> = sizes.iter().map(|s| layout(args, *s)).collect::<Result<_, _>>()?;
+    if args.ceiling_only {
+        return bare::run(args, &loaded.config, &layouts);
+    }
     let bytes = layouts.iter().map(Layout::bytes).max().unwrap_or(1);
     let (own, address) = match args.target.as_slice() {
         [] => {
