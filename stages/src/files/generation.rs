@@ -100,6 +100,11 @@ impl Generation {
         Part::begin_below(&self.tree, base, path, len, How { keep: false, sync: false, ..how })
     }
 
+    /// Its root, for reading: what is in it is whole.
+    pub(super) fn dir(&self) -> &Dir {
+        &self.new.dir
+    }
+
     /// Makes a directory in it.
     ///
     /// # Errors

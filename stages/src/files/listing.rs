@@ -79,9 +79,10 @@ pub(super) fn is_executable(facts: &Metadata) -> bool {
     facts.mode() & 0o100 != 0
 }
 
-/// Copies bytes of a file to `into` of the bounce region.
+/// Copies bytes of a file below `dir` to `into` of the bounce region.
 pub(super) fn read(
     lease: &Lease,
+    dir: &Dir,
     regions: &Regions,
     at: &str,
     offset: u64,
@@ -91,7 +92,7 @@ pub(super) fn read(
     let io = |e| FileError::io(at, "read", e);
     let root = &lease.root;
     root.allow(at, Op::Read)?;
-    let (file, facts) = open(&root.tree.dir, at)?;
+    let (file, facts) = open(dir, at)?;
     let (mut done, mut crc) = (0, 0);
     while done < len {
         let n = (len - done).min(scratch.len() as u64) as usize;

@@ -117,7 +117,8 @@ impl FileSession {
                 let into = held.at(lease_offset, len)?;
                 let regions = self.world.regions.clone();
                 let read = move |scratch: &mut [u8]| {
-                    listing::read(&held, &regions, &path, file_offset, (into, len), scratch)
+                    let dir = &held.root.tree.dir;
+                    listing::read(&held, dir, &regions, &path, file_offset, (into, len), scratch)
                 };
                 self.job(read).await
             }
@@ -130,10 +131,20 @@ impl FileSession {
                 let (start, len) = (lease.start, lease.len);
                 Ok(FileAnswer::Place { segment: lease.root.name.clone(), start, len })
             }
-            FileRequest::ReadUpload { upload, lease, file_offset, lease_offset, len } => {
-                let (upload, held) = (self.upload(upload)?, self.lease(lease)?);
+            FileRequest::ReadUpload { upload, path, lease, file_offset, lease_offset, len } => {
+                let held = self.lease(lease)?;
                 let into = held.at(lease_offset, len)?;
                 let regions = self.world.regions.clone();
+                if !path.is_empty() {
+                    let staged = self.staged(upload)?.ok_or(FileError::NoUpload(upload))?;
+                    let read = move |scratch: &mut [u8]| {
+                        staged.root.allow(&path, Op::Read)?;
+                        let dir = staged.generation.dir();
+                        listing::read(&held, dir, &regions, &path, file_offset, (into, len), scratch)
+                    };
+                    return self.job(read).await;
+                }
+                let upload = self.upload(upload)?;
                 let read = move |scratch: &mut [u8]| {
                     upload.reread(&regions, &held, (file_offset, len), into, scratch)
                 };

@@ -51,13 +51,27 @@ impl First {
         let (upload, lease, start) = begin(&peer, "a");
         let region = region_of(client, bytes);
         done(client, &[Request::write(&region, 0, peer.segment("files").unwrap().at(start), LEN)]);
-        let read = FileRequest::ReadUpload { upload, lease, file_offset: 0, lease_offset: 0, len: LEN };
+        let read = FileRequest::ReadUpload {
+            upload,
+            path: String::new(),
+            lease,
+            file_offset: 0,
+            lease_offset: 0,
+            len: LEN,
+        };
         assert!(refused(&peer, read.clone()).contains("have not come yet"));
         ask(&peer, FileRequest::Chunk { upload, file_offset: 0, lease_offset: 0, len: LEN });
         let attach = FileRequest::Attach { segment: "files".into(), bytes: LEN };
         let FileAnswer::Attached { lease, len, .. } = ask(&peer, attach) else { panic!() };
         assert!(len >= LEN / 2);
-        let read = |at, len| FileRequest::ReadUpload { upload, lease, file_offset: at, lease_offset: 0, len };
+        let read = |at, len| FileRequest::ReadUpload {
+            upload,
+            path: String::new(),
+            lease,
+            file_offset: at,
+            lease_offset: 0,
+            len,
+        };
         let filled = ask(&peer, read(0, len.min(LEN)));
         assert!(
             matches!(filled, FileAnswer::Filled { crc32c, .. } if crc32c == crc32c::crc32c(&bytes[..len.min(LEN) as usize]))

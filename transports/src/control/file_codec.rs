@@ -41,8 +41,9 @@ impl FileRequest {
             }
             Self::Redeem { token } => out.extend_from_slice(&token.0),
             Self::Pull(pull) => pull.put(out),
-            Self::ReadUpload { upload, lease, file_offset, lease_offset, len } => {
+            Self::ReadUpload { upload, path, lease, file_offset, lease_offset, len } => {
                 out.put_u32(*upload);
+                out.put_bytes(path.as_bytes());
                 out.put_u32(*lease);
                 out.put_u64(*file_offset);
                 out.put_u64(*lease_offset);
@@ -140,6 +141,7 @@ impl FileRequest {
             46 => Self::Pull(Pull::take(f)?),
             47 => Self::ReadUpload {
                 upload: f.u32()?,
+                path: f.text(PATH_MAX)?,
                 lease: f.u32()?,
                 file_offset: f.u64()?,
                 lease_offset: f.u64()?,

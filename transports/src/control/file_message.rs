@@ -131,8 +131,10 @@ pub enum FileRequest {
     Pull(Pull),
     /// Copies bytes that have come of an upload into the lease.
     ReadUpload {
-        /// The upload.
+        /// The upload; or a generation.
         upload: u32,
+        /// Empty: the upload's own bytes; else a file that is in its place in that generation.
+        path: String,
         /// The lease.
         lease: u32,
         /// Where in the file.

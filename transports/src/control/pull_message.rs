@@ -104,13 +104,14 @@ mod tests {
             (
                 Message::File(FileRequest::ReadUpload {
                     upload: 5,
+                    path: "a".into(),
                     lease: 3,
                     file_offset: 1 << 20,
                     lease_offset: 3 << 20,
                     len: 4096,
                 }),
                 47,
-                "05000000 03000000 0000100000000000 0000300000000000 0010000000000000",
+                "05000000 01000000 61 03000000 0000100000000000 0000300000000000 0010000000000000",
             ),
             (Message::Filed(FileAnswer::Shared { token }), 54, "30313233343536373839616263646566"),
             (

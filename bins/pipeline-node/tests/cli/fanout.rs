@@ -158,6 +158,57 @@ fn a_frozen_node_stops_nobody() {
     assert!(stores.iter().all(|store| tree(&store.dir.path().join("tree")) == wanted), "{said}");
 }
 
+/// A copy by chain that was killed goes on with `--resume`: what each node has, whole files and parts of them, is not moved
+/// again, neither by the source nor between nodes, and all is whole in the end.
+#[test]
+fn a_killed_copy_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path().join("tree");
+    sample(&here, 60);
+    let stores = stores(4);
+    let asked = [words("chain", &here, &stores), vec!["--resume".to_owned()]].concat();
+    let mut copy = start(&asked);
+    until("the last node has some files", || arrived(&stores[3]) >= 5);
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    let (code, said, stderr) = end(start(&asked));
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{said}");
+    assert!(stores.iter().all(|store| has(store, &tree(&here))), "{said}");
+    let bytes = said["bytes"].as_u64().unwrap();
+    for end in said["destinations"].as_array().unwrap() {
+        let count = |key: &str| end[key].as_u64().unwrap();
+        let there = count("skipped_bytes") + count("resumed_bytes");
+        assert!(there >= 5 << 20, "what was there counts: {said}");
+        assert_eq!(count("sent_bytes") + count("pulled_bytes") + there, bytes, "{said}");
+    }
+    assert!(said["sent_bytes"].as_u64().unwrap() <= bytes - (5 << 20), "{said}");
+}
+
+/// With `--atomic` each node gets the tree as a generation of its own, and hands it on before and after it is published;
+/// the source still sends once, and a second time only what is new.
+#[test]
+fn generations_are_handed_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path().join("tree");
+    sample(&here, 20);
+    let stores = stores(4);
+    let copy = || {
+        let mut asked: Vec<String> =
+            ["copy", "--json", "--atomic", "--fanout", "chain"].map(str::to_owned).to_vec();
+        asked.push(here.to_str().unwrap().to_owned());
+        asked.extend(stores.iter().map(|store| format!("{}:files/tree", store.node.address)));
+        let (code, said, stderr) = end(start(&asked));
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{said}");
+        assert!(stores.iter().all(|store| tree(&store.dir.path().join("tree")) == tree(&here)), "{said}");
+        (said["sent_bytes"].as_u64().unwrap(), said["bytes"].as_u64().unwrap())
+    };
+    let (sent, bytes) = copy();
+    assert!(sent <= bytes * 11 / 10, "{sent} of {bytes}");
+    fs::write(here.join("new"), vec![7; 3 << 20]).unwrap();
+    let (sent, _) = copy();
+    assert!(((3 << 20)..(4 << 20)).contains(&sent), "{sent}");
+}
+
 /// Nodes that must not pull from each other are told so by name of the key, once each, and get everything from the source.
 #[test]
 fn refused_pulls_are_said_and_sent() {

@@ -25,6 +25,15 @@ pub struct Extent<'a> {
     pub len: u64,
 }
 
+/// Where a file is that is whole at a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its path in the segment, where readers find it, or will once its generation is published.
+    pub path: String,
+    /// The generation that it is in until then, and its path there.
+    pub staged: Option<(u32, String)>,
+}
+
 /// A way for extents to one destination. Used by all workers of its session at the same time.
 pub trait Carrier: Sync {
     /// Has the extent in the upload when it returns, and answers its CRC32C as the source has it.
@@ -36,8 +45,8 @@ pub trait Carrier: Sync {
     /// An extent need not be carried: an earlier copy has left it there. This is its CRC32C.
     fn there(&self, _extent: &Extent<'_>, _crc: u32) {}
 
-    /// The file `from` is in its place in the destination's segment, at `to`.
-    fn whole(&self, _from: &Path, _to: &str) {}
+    /// The file `from` is whole in the destination's segment.
+    fn whole(&self, _from: &Path, _to: &Placed) {}
 
     /// The file `from` will not be there.
     fn missed(&self, _from: &Path) {}

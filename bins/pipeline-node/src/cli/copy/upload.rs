@@ -10,7 +10,7 @@ use pipeline_node::{Compared, FileAnswer, FileRequest, How};
 use sha2::{Digest, Sha256};
 
 use super::assembly::{Assembly, Ended};
-use super::carry::{Carrier, Extent, read_exact};
+use super::carry::{Carrier, Extent, Placed, read_exact};
 use super::compare::{self, Check, There};
 use super::names::under;
 use super::session::{Bench, Session};
@@ -308,12 +308,11 @@ fn skipped(session: &Session<'_>, carrier: &dyn Carrier, from: &Path, to: &Spot,
     announce(carrier, from, to);
 }
 
-/// A file that is in its place can be pulled from there; one of a generation has no place that others could name.
+/// A file that is whole can be had from there by others.
 fn announce(carrier: &dyn Carrier, from: &Path, to: &Spot) {
-    match to.target.generation {
-        0 => carrier.whole(from, &to.path()),
-        _ => carrier.missed(from),
-    }
+    let generation = to.target.generation;
+    let staged = (generation != 0).then(|| (generation, to.staged()));
+    carrier.whole(from, &Placed { path: to.path(), staged });
 }
 
 fn conclude(session: &Session<'_>, carrier: &dyn Carrier, upload: &Upload, done: Result<(), String>) {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::cli::copy::carry::Placed;
+
 /// A destination that has got nothing for so long, and waits for nobody, is passed over.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Files remembered. Only those are that some destination has and another may still want; what a slow one finds forgotten
@@ -57,8 +59,8 @@ enum Stand {
     Unseen,
     /// Its upload, and which bytes have come: offset to end, neighbours merged.
     Coming { upload: u32, come: BTreeMap<u64, u64> },
-    /// It is there under this path.
-    Whole(String),
+    /// It is there.
+    Whole(Placed),
     /// It failed, or was forgotten.
     Missed,
 }
@@ -68,8 +70,8 @@ enum Stand {
 pub enum Source {
     /// An upload that has them.
     Upload(usize, u32),
-    /// A file that is in its place.
-    File(usize, String),
+    /// A file that is whole.
+    File(usize, Placed),
 }
 
 impl Source {
@@ -116,8 +118,8 @@ impl Board {
     }
 
     /// A file is in its place at a destination.
-    pub fn whole(&self, member: usize, file: &Path, place: &str) {
-        self.settle(member, file, Stand::Whole(place.to_owned()));
+    pub fn whole(&self, member: usize, file: &Path, place: &Placed) {
+        self.settle(member, file, Stand::Whole(place.clone()));
     }
 
     /// A file has failed at a destination.
@@ -258,6 +260,10 @@ mod tests {
 
     const FILE: &str = "/f";
 
+    fn placed(path: &str) -> Placed {
+        Placed { path: path.to_owned(), staged: None }
+    }
+
     fn look(board: &Board, member: usize, extent: (u64, u64)) -> Option<Source> {
         let way_back: Vec<usize> = (0..member).rev().collect();
         board.source(member, Path::new(FILE), extent, &way_back, &|_| false)
@@ -278,8 +284,8 @@ mod tests {
         assert_eq!(board.sum(file, (20, 10)), Some(1));
         board.came(1, file, 9, (0, 30), 2);
         assert_eq!(look(&board, 2, (5, 25)), Some(Source::Upload(1, 9)));
-        board.whole(0, file, "there/f");
-        assert_eq!(look(&board, 1, (0, 30)), Some(Source::File(0, "there/f".into())));
+        board.whole(0, file, &placed("there/f"));
+        assert_eq!(look(&board, 1, (0, 30)), Some(Source::File(0, placed("there/f"))));
     }
 
     /// Who is lost, or has missed a file, or has ended without it, is passed over for the one behind it; with nobody left
@@ -319,12 +325,12 @@ mod tests {
     fn nothing_is_kept_for_ever() {
         let (board, file) = (Board::new(2), Path::new(FILE));
         board.came(0, file, 7, (0, 10), 1);
-        board.whole(0, file, "f");
+        board.whole(0, file, &placed("f"));
         assert_eq!(board.state().files.len(), 1);
         board.missed(1, file);
         assert_eq!(board.state().files.len(), 0);
         for i in 0..FILES + 10 {
-            board.whole(0, Path::new(&i.to_string()), "f");
+            board.whole(0, Path::new(&i.to_string()), &placed("f"));
         }
         assert_eq!(board.state().files.len(), FILES);
         assert_eq!(look(&board, 1, (0, 10)), None, "what may have been forgotten is not waited for");

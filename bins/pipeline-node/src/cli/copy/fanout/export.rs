@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pipeline_node::{Error, FileAnswer, FileRequest, Peer, Token};
+use pipeline_node::{Error, ErrorCode, FileAnswer, FileRequest, Peer, Token};
 
 use super::board::{PATIENCE, Source};
+use crate::cli::copy::carry::Placed;
 
 /// Slots of an export, at most: as many as a session has workers.
 const SLOTS: u64 = 8;
@@ -73,15 +74,25 @@ impl Slot<'_> {
     /// The peer's reason.
     pub fn fill(&self, source: &Source, (offset, len): (u64, u64), crc: u32) -> Result<bool, Error> {
         let (lease, file_offset, lease_offset) = (self.export.lease, offset, self.offset);
-        let request = match source {
-            Source::Upload(_, upload) => {
-                FileRequest::ReadUpload { upload: *upload, lease, file_offset, lease_offset, len }
-            }
-            Source::File(_, path) => {
-                FileRequest::Read { lease, path: path.clone(), file_offset, lease_offset, len }
+        let ask = |request| self.export.peer.files_within(request, PATIENCE);
+        let unpublished = |upload: u32, path: &str| {
+            let path = path.to_owned();
+            ask(FileRequest::ReadUpload { upload, path, lease, file_offset, lease_offset, len })
+        };
+        let read = |path: &str| {
+            ask(FileRequest::Read { lease, path: path.to_owned(), file_offset, lease_offset, len })
+        };
+        let filled = match source {
+            Source::Upload(_, upload) => unpublished(*upload, "")?,
+            Source::File(_, Placed { path, staged: None }) => read(path)?,
+            Source::File(_, Placed { path, staged: Some((generation, staged)) }) => {
+                match unpublished(*generation, staged) {
+                    // It has been published.
+                    Err(error) if error.code() == Some(ErrorCode::NO_UPLOAD) => read(path)?,
+                    other => other?,
+                }
             }
         };
-        let filled = self.export.peer.files_within(request, PATIENCE)?;
         Ok(matches!(filled, FileAnswer::Filled { len: got, crc32c, .. } if (got, crc32c) == (len, crc)))
     }
 }

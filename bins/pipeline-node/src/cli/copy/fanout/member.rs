@@ -11,7 +11,7 @@ use pipeline_node::{Error, ErrorCode, FileRequest, Peer, Pull};
 
 use super::board::{Board, PATIENCE, Source};
 use super::export::Export;
-use crate::cli::copy::carry::{ByWrite, Carrier, Extent, read_exact};
+use crate::cli::copy::carry::{ByWrite, Carrier, Extent, Placed, read_exact};
 use crate::cli::copy::progress::Progress;
 use crate::cli::copy::session::{Bench, Session};
 
@@ -223,7 +223,7 @@ impl Carrier for Member<'_> {
         self.board.came(self.index, extent.from, extent.upload, (extent.offset, extent.len), crc);
     }
 
-    fn whole(&self, from: &Path, to: &str) {
+    fn whole(&self, from: &Path, to: &Placed) {
         self.board.whole(self.index, from, to);
     }
 
