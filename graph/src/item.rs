@@ -75,6 +75,35 @@ impl<T: Item> Batch<T> {
         (self.len > 0).then(|| self.items[self.head as usize % BATCH])
     }
 
+    /// Adds items at the end, as many as fit: how many.
+    #[inline]
+    pub fn extend(&mut self, items: &[T]) -> usize {
+        let n = items.len().min(self.room());
+        if self.len == 0 && self.head as usize + n > BATCH {
+            // Nothing is lost: what was popped is remembered only of a batch that nothing is pushed to.
+            self.head = 0;
+        }
+        let at = (self.head + self.len) as usize % BATCH;
+        match self.items.get_mut(at..at + n) {
+            Some(place) => place.copy_from_slice(&items[..n]),
+            None => {
+                let ahead = BATCH - at;
+                self.items[at..].copy_from_slice(&items[..ahead]);
+                self.items[..n - ahead].copy_from_slice(&items[ahead..n]);
+            }
+        }
+        self.len += n as u32;
+        n
+    }
+
+    /// Forgets the `n` oldest items, or all if there are fewer.
+    #[inline]
+    pub fn skip(&mut self, n: usize) {
+        let n = n.min(self.len()) as u32;
+        self.head = (self.head + n) % BATCH as u32;
+        self.len -= n;
+    }
+
     /// The items, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         (0..self.len()).map(|i| self.items[(self.head as usize + i) % BATCH])
@@ -141,6 +170,31 @@ mod tests {
             }
             assert_eq!(batch.pop(), Some(7_777));
             assert!(batch.is_empty());
+        }
+    }
+
+    /// Many at once are the same as one after the other, wherever in its ring the batch begins and however full it is.
+    #[test]
+    fn many_at_once() {
+        let items: Vec<u64> = (0..BATCH as u64 + 5).collect();
+        for (before, kept, n) in
+            (0..BATCH).flat_map(|b| (0..4).flat_map(move |k| [0, 1, 30, 37].map(|n| (b, k * 9, n))))
+        {
+            let (mut one, mut many) = (Batch::<u64>::new(), Batch::<u64>::new());
+            for batch in [&mut one, &mut many] {
+                (0..before + kept).for_each(|i| {
+                    batch.push(1_000 + i as u64).unwrap();
+                    if i < before {
+                        batch.pop();
+                    }
+                });
+            }
+            let fit = items[..n].iter().take_while(|i| one.push(**i).is_ok()).count();
+            assert_eq!(many.extend(&items[..n]), fit);
+            assert!(one.iter().eq(many.iter()));
+            many.skip(3);
+            (0..3).for_each(|_| assert!(one.pop().is_some() || one.is_empty()));
+            assert!(one.iter().eq(many.iter()));
         }
     }
 

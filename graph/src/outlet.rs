@@ -120,6 +120,31 @@ impl<T: Item> Outlet<T> {
         }
     }
 
+    /// How many more items fit whatever they are: with several destinations, as many as into the fullest.
+    #[inline]
+    pub fn room_for_all(&self, port: PortId) -> usize {
+        let Some(p) = self.ports.get(usize::from(port.0)) else { return BATCH };
+        match p.wire {
+            Wire::Inline => p.staged[0].room(),
+            Wire::Open => BATCH,
+            _ => p.staged.iter().map(Batch::room).min().unwrap_or(0),
+        }
+    }
+
+    /// Puts items on `port` in order, up to the first for which there is no room: how many. The same as so many
+    /// [`Outlet::push`]es, for less.
+    #[inline]
+    pub fn push_all(&mut self, port: PortId, items: &[T]) -> usize {
+        match self.ports.get_mut(usize::from(port.0)) {
+            Some(PortOut { wire: Wire::Inline, staged, .. }) => {
+                let n = staged[0].extend(items);
+                self.pushes = self.pushes.wrapping_add(n as u32);
+                n
+            }
+            _ => items.iter().take_while(|item| self.push_away(usize::from(port.0), **item).is_ok()).count(),
+        }
+    }
+
     /// To a ring, or to where no wire is.
     #[inline(never)]
     fn push_away(&mut self, at: usize, item: T) -> Result<(), T> {

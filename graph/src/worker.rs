@@ -1,7 +1,7 @@
 //! The walker: one worker's loop over the stages it hosts.
 //!
 //! Downstream stages come first, so that room is there before it is needed; each gets one batch of each
-//! input a visit, return edges first. What a stage puts on an inline port is run at once, after it has
+//! input a visit, return edges first, and a few polls if they bring whole batches. What a stage puts on an inline port is run at once, after it has
 //! returned: no recursion. Deliberately no queue of ready stages: a worker hosts few, and looks at all.
 
 use crate::bell::{Sleeper, Woken};
@@ -10,7 +10,7 @@ use crate::drain::Report;
 use crate::engine::Shared;
 use crate::fault::Fault;
 use crate::instance::Beat;
-use crate::item::Item;
+use crate::item::{BATCH, Item};
 use crate::mark::Inside;
 use crate::node::Node;
 use crate::stage::Arming;
@@ -20,6 +20,9 @@ use crate::wait::{Pause, Waiting};
 
 /// Most stages on one worker: one bit each.
 pub(crate) const STAGES_MAX: usize = 64;
+
+/// Most polls of one stage in a turn.
+const POLLS: usize = 4;
 
 /// One worker, before and while it runs.
 pub(crate) struct Worker<T: Item> {
@@ -137,11 +140,26 @@ impl<T: Item> Worker<T> {
                 moved = true;
             }
         }
-        if self.nodes[n].polls && self.nodes[n].instance.poll(&mut self.beat) {
-            self.cascade(n);
-            moved = true;
+        if self.nodes[n].polls {
+            moved |= self.poll(n);
         }
         moved
+    }
+
+    /// Polls a node and runs what lies behind it; again while it brings whole batches, so that the price of a turn is
+    /// shared by more of them.
+    fn poll(&mut self, n: usize) -> bool {
+        for round in 0..POLLS {
+            let before = self.nodes[n].instance.outlet.pushes();
+            if !self.nodes[n].instance.poll(&mut self.beat) {
+                return round > 0;
+            }
+            self.cascade(n);
+            if self.nodes[n].instance.outlet.pushes().wrapping_sub(before) < BATCH as u32 {
+                break;
+            }
+        }
+        true
     }
 
     /// Runs whatever lies behind `n`, which just moved something: nearest first, each neighbour once.

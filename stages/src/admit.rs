@@ -66,7 +66,7 @@ impl Drop for Admit {
             return;
         }
         while let Some(position) = self.at {
-            let next = ledger.at(position).next.load(Relaxed);
+            let next = ledger.at(position).next().load(Relaxed);
             self.at = (next != NIL).then_some(next);
             ledger.abandon(position, Code::new(Reason::StagePanic, self.stage));
         }
@@ -89,7 +89,7 @@ impl Stage<Key> for Admit {
             }
             while let Some(position) = self.at {
                 let slot = ledger.at(position);
-                let next = slot.next.load(Relaxed);
+                let next = slot.next().load(Relaxed);
                 let port = match ledger.verdict(slot, cx.now, self.stage) {
                     Some(code) => {
                         slot.set_code(code);
@@ -97,13 +97,12 @@ impl Stage<Key> for Admit {
                     }
                     None => OUT,
                 };
-                let key = ledger.key_at(position);
-                if out.room(port, key) == 0 {
+                // Before it goes: once pushed it may be anywhere.
+                slot.next().store(NIL, Relaxed);
+                if out.push(port, ledger.key_at(position)).is_err() {
+                    slot.next().store(next, Relaxed);
                     return Flow::More;
                 }
-                slot.next.store(NIL, Relaxed);
-                // Room was asked for.
-                let _ = out.push(port, key);
                 self.at = (next != NIL).then_some(next);
             }
             input.pop();

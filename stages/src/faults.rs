@@ -32,11 +32,11 @@ impl Faults<Key> for Verdicts {
         let mut stays = travels;
         while next != NIL {
             let (slot, key) = (ledger.at(next), ledger.key_at(next));
-            next = slot.next.swap(NIL, Relaxed);
+            next = slot.next().swap(NIL, Relaxed);
             slot.set_code(code);
             if !std::mem::take(&mut stays) {
                 let mut ending = Ending::new(ledger);
-                ending.end(key);
+                ending.end_contested(key);
                 ending.finish();
             }
         }

@@ -2,16 +2,38 @@
 //! Deliberately bounded by `limits.links`; all memory is taken at start.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use pipeline_transports::LinkId;
 
 const RECENT: usize = 64;
 
+/// Spreads the names of links, which this process counts up: nobody else has a say in them.
+#[derive(Default)]
+struct ByNumber(u64);
+
+impl Hasher for ByNumber {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(self.0 << 8 | u64::from(*b)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ spread >> 32;
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// See the file's head.
 pub(crate) struct Links<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
-    by_id: HashMap<LinkId, u32>,
+    by_id: HashMap<LinkId, u32, BuildHasherDefault<ByNumber>>,
     /// Looked at first: a link by the low bits of its name.
     recent: [(LinkId, u32); RECENT],
 }
@@ -21,7 +43,7 @@ impl<T> Links<T> {
         Self {
             slots: Vec::with_capacity(limit),
             free: Vec::with_capacity(limit),
-            by_id: HashMap::with_capacity(limit),
+            by_id: HashMap::with_capacity_and_hasher(limit, BuildHasherDefault::default()),
             recent: [(LinkId(u64::MAX), 0); RECENT],
         }
     }

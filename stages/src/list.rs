@@ -37,22 +37,22 @@ impl List {
 
     #[inline]
     pub(crate) fn push(&mut self, ledger: &Ledger, position: u32) {
-        ledger.at(position).next.store(NIL, Relaxed);
-        ledger.at(position).prev.store(self.tail, Relaxed);
+        ledger.at(position).next().store(NIL, Relaxed);
+        ledger.at(position).prev().store(self.tail, Relaxed);
         match self.tail {
             NIL => self.head = position,
-            tail => ledger.at(tail).next.store(position, Relaxed),
+            tail => ledger.at(tail).next().store(position, Relaxed),
         }
         self.tail = position;
         self.len += 1;
     }
 
     pub(crate) fn push_front(&mut self, ledger: &Ledger, position: u32) {
-        ledger.at(position).next.store(self.head, Relaxed);
-        ledger.at(position).prev.store(NIL, Relaxed);
+        ledger.at(position).next().store(self.head, Relaxed);
+        ledger.at(position).prev().store(NIL, Relaxed);
         match self.head {
             NIL => self.tail = position,
-            head => ledger.at(head).prev.store(position, Relaxed),
+            head => ledger.at(head).prev().store(position, Relaxed),
         }
         self.head = position;
         self.len += 1;
@@ -69,17 +69,17 @@ impl List {
     #[inline]
     pub(crate) fn remove(&mut self, ledger: &Ledger, position: u32) {
         let slot = ledger.at(position);
-        let (prev, next) = (slot.prev.load(Relaxed), slot.next.load(Relaxed));
+        let (prev, next) = (slot.prev().load(Relaxed), slot.next().load(Relaxed));
         match prev {
             NIL => self.head = next,
-            _ => ledger.at(prev).next.store(next, Relaxed),
+            _ => ledger.at(prev).next().store(next, Relaxed),
         }
         match next {
             NIL => self.tail = prev,
-            _ => ledger.at(next).prev.store(prev, Relaxed),
+            _ => ledger.at(next).prev().store(prev, Relaxed),
         }
         // A key on an edge leads nowhere: see `Faults` of the transfer graph.
-        slot.next.store(NIL, Relaxed);
+        slot.next().store(NIL, Relaxed);
         self.len -= 1;
     }
 
@@ -94,7 +94,7 @@ impl List {
     pub(crate) fn backwards(&self, ledger: &Ledger, mut wanted: impl FnMut(u32) -> bool) {
         let mut at = self.tail;
         while at != NIL && wanted(at) {
-            at = ledger.at(at).prev.load(Relaxed);
+            at = ledger.at(at).prev().load(Relaxed);
         }
     }
 }

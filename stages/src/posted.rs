@@ -73,6 +73,20 @@ impl Posted {
         Some(key)
     }
 
+    /// Consumer: takes all that are there now, and gives their room back in one step.
+    #[inline]
+    pub(crate) fn take_all(&self, mut each: impl FnMut(Key)) {
+        let (mut head, tail) = (self.head.load(Relaxed), self.tail.load(Acquire));
+        if head == tail {
+            return;
+        }
+        while head != tail {
+            each(Key::from_raw(self.keys[head % CAPACITY].load(Relaxed)));
+            head = head.wrapping_add(1);
+        }
+        self.head.store(head, Release);
+    }
+
     /// Consumer: awake. Cheap when it was.
     #[inline]
     pub(crate) fn wake(&self) {
@@ -109,14 +123,18 @@ mod tests {
                 }
             });
             let mut expected = 0;
-            while expected < total {
+            let mut see = |key| {
+                assert_eq!(key, Key::slice(expected, 1));
+                expected += 1;
+                expected
+            };
+            let mut seen = 0;
+            while seen < total {
                 match ring.take() {
-                    Some(key) => {
-                        assert_eq!(key, Key::slice(expected, 1));
-                        expected += 1;
-                    }
+                    Some(key) => seen = see(key),
                     None => std::thread::yield_now(),
                 }
+                ring.take_all(|key| seen = see(key));
             }
         });
         assert_eq!(ring.room(), CAPACITY);

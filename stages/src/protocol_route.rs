@@ -3,15 +3,15 @@
 
 use pipeline_configs::schema::Change;
 use pipeline_configs::{Facts, Kind, StageKind, Values};
-use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, PortId, Seat, Shape, Stage};
+use pipeline_graph::{BATCH, Batch, Context, Contract, Flow, Outlet, PortId, Seat, Shape, Stage};
 use pipeline_transports::Op;
 
 use crate::key::Key;
-use crate::peer::PeerId;
+use crate::ledger::Slot;
 use crate::preference::Preference;
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
-use crate::world::Own;
+use crate::world::{Own, World};
 
 const ALLOW_DENY: &[&str] = &["deny", "allow"];
 
@@ -81,36 +81,57 @@ struct Route {
     choices: Vec<Choice>,
 }
 
-impl Route {
-    fn choose(&mut self, peer: PeerId, op: Op) -> Result<u16, Reason> {
-        let target = self.world.peers.get(peer).ok_or(Reason::PeerGone)?;
-        let choice = self.choices.get_mut(peer.0 as usize).ok_or(Reason::PeerGone)?;
-        let version = target.version.load(std::sync::atomic::Ordering::Acquire) + 1;
-        if choice.version != version {
-            let view = target.view.load();
-            let find = |op| self.preference.choose(&self.world.transports, &view, op);
-            *choice = Choice { version, read: find(Op::Read), write: find(Op::Write) };
-        }
-        let found = match op {
-            Op::Read => choice.read,
-            Op::Write => choice.write,
-        };
-        found.ok_or(Reason::NoRoute)
+fn choose(world: &World, preference: &Preference, choices: &mut [Choice], slot: Slot) -> Result<u16, Reason> {
+    let peer = slot.peer();
+    let target = world.peers.get(peer).ok_or(Reason::PeerGone)?;
+    let choice = choices.get_mut(peer.0 as usize).ok_or(Reason::PeerGone)?;
+    let version = target.version.load(std::sync::atomic::Ordering::Acquire) + 1;
+    if choice.version != version {
+        let view = target.view.load();
+        let find = |op| preference.choose(&world.transports, &view, op);
+        *choice = Choice { version, read: find(Op::Read), write: find(Op::Write) };
     }
+    let found = match slot.op() {
+        Op::Read => choice.read,
+        Op::Write => choice.write,
+    };
+    found.ok_or(Reason::NoRoute)
 }
 
 impl Stage<Key> for Route {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, _: &mut Context) -> Flow {
-        let world = self.world.clone();
-        while let Some(key) = input.peek() {
-            if let Some(slot) = world.ledger.live(key) {
-                let port = match self.choose(slot.peer(), slot.op()) {
+        let Self { world, stage, preference, choices } = self;
+        let ledger = &*world.ledger;
+        // Slices of one request go the same way.
+        let mut last = None;
+        while input.len() > 0 {
+            let (mut keys, mut n) = ([Key::default(); BATCH], 0);
+            let room = out.room_for_all(OUT);
+            for key in input.iter().take(room) {
+                let Some(slot) = ledger.look(key) else { break };
+                let request = slot.request();
+                let choice = match last {
+                    Some((of, choice)) if of == request => choice,
+                    _ => choose(world, preference, choices, slot),
+                };
+                last = Some((request, choice));
+                let Ok(transport) = choice else { break };
+                slot.set_transport(transport);
+                keys[n] = key;
+                n += 1;
+            }
+            out.push_all(OUT, &keys[..n]);
+            input.skip(n);
+            // What stopped it: the end, an item that goes another way, or a full port.
+            let Some(key) = input.peek() else { break };
+            if let Some(slot) = ledger.live(key) {
+                let port = match choose(world, preference, choices, slot) {
                     Ok(transport) => {
                         slot.set_transport(transport);
                         OUT
                     }
                     Err(reason) => {
-                        slot.set_code(Code::new(reason, self.stage));
+                        slot.set_code(Code::new(reason, *stage));
                         FAILED
                     }
                 };

@@ -74,7 +74,7 @@ struct Retry {
 }
 
 impl Retry {
-    fn take(&mut self, key: Key, slot: &Slot, now: Nanos) {
+    fn take(&mut self, key: Key, slot: Slot, now: Nanos) {
         let world = self.world.clone();
         let position = world.ledger.position(key);
         let strikes = slot.count_strike();
@@ -86,15 +86,14 @@ impl Retry {
         self.holding.hold_until(&world.ledger, position, until);
     }
 
-    fn last_word(&self, slot: &Slot, strikes: u32, now: Nanos) -> Option<Code> {
+    fn last_word(&self, slot: Slot, strikes: u32, now: Nanos) -> Option<Code> {
         let spoken = self.world.ledger.verdict(slot, now, self.stage);
         // Its code says why it came back.
         spoken.or_else(|| (strikes >= self.attempts).then(|| slot.code()))
     }
 
     fn wake(&mut self, now: Nanos) {
-        let world = self.world.clone();
-        let ledger = &*world.ledger;
+        let ledger = &*self.world.ledger;
         while let Some(position) = self.holding.fire(ledger, now) {
             match ledger.verdict(ledger.at(position), now, self.stage) {
                 Some(code) => self.holding.doom(ledger, position, code),
@@ -110,8 +109,7 @@ impl Retry {
     }
 
     fn send(&mut self, out: &mut Outlet<Key>) -> bool {
-        let world = self.world.clone();
-        let ledger = &*world.ledger;
+        let ledger = &*self.world.ledger;
         let mut any = false;
         while let Some(position) = self.rested.head() {
             let old = ledger.key_at(position);
@@ -146,10 +144,9 @@ impl Stage<Key> for Retry {
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
-        let world = self.world.clone();
         self.wake(cx.now);
         let sent = self.send(out);
-        let buried = self.holding.bury(&world.ledger, out, FAILED);
+        let buried = self.holding.bury(&self.world.ledger, out, FAILED);
         if sent || buried { Polled::Busy } else { Polled::Idle }
     }
 

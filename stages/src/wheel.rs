@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_graph::Nanos;
 
-use crate::ledger::{Ledger, NIL};
+use crate::ledger::{Far, Ledger, NIL};
 
 /// A tick is 2^20 ns, 1.05 ms.
 const TICK_SHIFT: u32 = 20;
@@ -13,9 +13,6 @@ const BITS: u32 = 6;
 const SIZE: usize = 1 << BITS;
 /// Spans: 67 ms, 4.3 s, 4.6 min, 4.9 h, 13 days; later deadlines wait in the last level and go round.
 const LEVELS: usize = 5;
-/// In place of a bucket: see [`Wheel::defer`].
-const DEFERRED: u32 = u32::MAX;
-
 /// See the file's head. Entries are positions in the ledger; one holder.
 pub(crate) struct Wheel {
     heads: [[u32; SIZE]; LEVELS],
@@ -38,18 +35,20 @@ impl Wheel {
     /// Whether the slot at `position` is in this wheel (or another: it is in one at most).
     #[inline]
     pub(crate) fn holds(ledger: &Ledger, position: u32) -> bool {
-        ledger.at(position).wheel_at.load(Relaxed) != 0
+        ledger.at(position).is_watched()
     }
 
     /// Marks an entry that is in no wheel as one that may be set later, if it is still here then: most go on at
     /// once, and need no timer.
+    #[inline]
     pub(crate) fn defer(ledger: &Ledger, position: u32) {
-        ledger.at(position).wheel_at.store(DEFERRED, Relaxed);
+        ledger.at(position).set_deferred();
     }
 
     /// Whether an entry is marked so, and has not been dropped since.
+    #[inline]
     pub(crate) fn is_deferred(ledger: &Ledger, position: u32) -> bool {
-        ledger.at(position).wheel_at.load(Relaxed) == DEFERRED
+        ledger.at(position).is_deferred()
     }
 
     /// Sets an entry that is in no wheel: it fires at the first [`Self::fire`] at or after `at`.
@@ -57,8 +56,10 @@ impl Wheel {
     pub(crate) fn set(&mut self, ledger: &Ledger, position: u32, at: Nanos) {
         // Round up: never early.
         let tick = (at >> TICK_SHIFT).saturating_add(u64::from(at & ((1 << TICK_SHIFT) - 1) != 0));
+        let slot = ledger.at(position);
+        slot.set_watched();
+        slot.wheel().wheel_tick.store(tick, Relaxed);
         self.link(ledger, position, tick);
-        ledger.at(position).wheel_tick.store(tick, Relaxed);
         self.len += 1;
     }
 
@@ -70,12 +71,12 @@ impl Wheel {
         let tick = tick.clamp(self.now, furthest);
         let bucket = (tick >> (BITS * level as u32)) as usize % SIZE;
         let head = self.heads[level][bucket];
-        let slot = ledger.at(position);
-        slot.wheel_next.store(head, Relaxed);
-        slot.wheel_prev.store(NIL, Relaxed);
-        slot.wheel_at.store((level * SIZE + bucket + 1) as u32, Relaxed);
+        let entry = ledger.at(position).wheel();
+        entry.wheel_next.store(head, Relaxed);
+        entry.wheel_prev.store(NIL, Relaxed);
+        entry.wheel_at.store((level * SIZE + bucket) as u32, Relaxed);
         if head != NIL {
-            ledger.at(head).wheel_prev.store(position, Relaxed);
+            ledger.at(head).wheel().wheel_prev.store(position, Relaxed);
         }
         self.heads[level][bucket] = position;
         self.filled[level] |= 1 << bucket;
@@ -85,23 +86,25 @@ impl Wheel {
     #[inline]
     pub(crate) fn drop_entry(&mut self, ledger: &Ledger, position: u32) {
         let slot = ledger.at(position);
-        let Some(at) = slot.wheel_at.load(Relaxed).checked_sub(1) else { return };
-        if at == DEFERRED - 1 {
-            return slot.wheel_at.store(0, Relaxed);
+        if slot.unwatch() {
+            self.unlink(ledger, slot.wheel());
         }
-        let (level, bucket) = (at as usize / SIZE, at as usize % SIZE);
-        let (prev, next) = (slot.wheel_prev.load(Relaxed), slot.wheel_next.load(Relaxed));
+    }
+
+    fn unlink(&mut self, ledger: &Ledger, entry: &Far) {
+        let at = entry.wheel_at.load(Relaxed) as usize;
+        let (level, bucket) = (at / SIZE, at % SIZE);
+        let (prev, next) = (entry.wheel_prev.load(Relaxed), entry.wheel_next.load(Relaxed));
         match prev {
             NIL => self.heads[level][bucket] = next,
-            _ => ledger.at(prev).wheel_next.store(next, Relaxed),
+            _ => ledger.at(prev).wheel().wheel_next.store(next, Relaxed),
         }
         if next != NIL {
-            ledger.at(next).wheel_prev.store(prev, Relaxed);
+            ledger.at(next).wheel().wheel_prev.store(prev, Relaxed);
         }
         if self.heads[level][bucket] == NIL {
             self.filled[level] &= !(1 << bucket);
         }
-        slot.wheel_at.store(0, Relaxed);
         self.len -= 1;
     }
 
@@ -139,9 +142,9 @@ impl Wheel {
         let mut at = std::mem::replace(&mut self.heads[level][bucket], NIL);
         self.filled[level] &= !(1 << bucket);
         while at != NIL {
-            let slot = ledger.at(at);
-            let next = slot.wheel_next.load(Relaxed);
-            self.link(ledger, at, slot.wheel_tick.load(Relaxed));
+            let entry = ledger.at(at).wheel();
+            let next = entry.wheel_next.load(Relaxed);
+            self.link(ledger, at, entry.wheel_tick.load(Relaxed));
             at = next;
         }
     }
@@ -177,7 +180,7 @@ impl Wheel {
             for bucket in 0..SIZE {
                 let mut at = self.heads[level][bucket];
                 while at != NIL {
-                    let next = ledger.at(at).wheel_next.load(Relaxed);
+                    let next = ledger.at(at).wheel().wheel_next.load(Relaxed);
                     if pick(at) {
                         self.drop_entry(ledger, at);
                         out(at);

@@ -142,7 +142,7 @@ impl<'a> Entry<'a> {
         let chain = &mut self.chains[worker];
         match chain.last {
             NIL => chain.first = position,
-            last => ledger.at(last).next.store(position, Relaxed),
+            last => ledger.at(last).next().store(position, Relaxed),
         }
         chain.last = position;
         self.run.last = (request.rows == 1 && self.run.longest > 0).then_some(request);
@@ -223,7 +223,7 @@ impl<'a> Entry<'a> {
                 if cover.step_on(cover.generation(), Phase::Live, Phase::Free) {
                     self.client.world.regions.unpin(cover.local().region);
                 }
-                at = cover.next.load(Relaxed);
+                at = cover.next().load(Relaxed);
             }
         }
         if self.header.notice {

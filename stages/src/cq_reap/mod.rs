@@ -1,6 +1,7 @@
 //! `cq_reap`: collects completions and says what each means; watches the deadlines of posted slices and takes them
 //! back from their transport. Deliberately the only place where a posted slice becomes the engine's again.
 
+mod done;
 mod fencing;
 mod orphans;
 mod verdict;
@@ -172,18 +173,22 @@ impl CqReap {
     /// Watches what was posted since the last look. What has completed meanwhile is known by its phase, and
     /// what was posted again by its generation: neither is watched twice.
     fn watch_posted(&mut self) {
-        let world = self.world.clone();
-        let (ledger, mut strays) = (&*world.ledger, false);
+        let (ledger, mut strays, mut known) = (&*self.world.ledger, false, None);
+        let (holding, links) = (&mut self.holding, &mut self.links);
         for drive in &self.drives {
             drive.seat.shared.posted.wake();
-            while let Some(key) = drive.seat.shared.posted.take() {
+            drive.seat.shared.posted.take_all(|key| {
                 let position = ledger.position(key);
                 let slot = ledger.at(position);
                 if slot.is(key.generation(), Phase::Posted) {
-                    self.holding.hold(ledger, position);
-                    strays |= self.links.find(slot.link()).is_none();
+                    holding.hold(ledger, position);
+                    let link = slot.link();
+                    if known != Some(link) {
+                        strays |= links.find(link).is_none();
+                        known = Some(link);
+                    }
                 }
-            }
+            });
         }
         if strays {
             self.end_strays();
@@ -192,13 +197,12 @@ impl CqReap {
 
     /// Takes back what is overdue or cancelled.
     fn take_back_overdue(&mut self, now: Nanos) {
-        let world = self.world.clone();
-        while let Some(position) = self.holding.fire(&world.ledger, now) {
+        while let Some(position) = self.holding.fire(&self.world.ledger, now) {
             self.take_back(position, now);
         }
         // At most what can be posted at once; rare.
         let overdue = &mut self.overdue;
-        self.holding.cancelled(&world.ledger, |position| overdue.push(position));
+        self.holding.cancelled(&self.world.ledger, |position| overdue.push(position));
         while let Some(position) = self.overdue.pop() {
             self.take_back(position, now);
         }
@@ -284,8 +288,12 @@ impl CqReap {
     }
 
     fn deliver(&mut self, at: usize, out: &mut Outlet<Key>, now: Nanos) -> bool {
-        let (world, mut any) = (self.world.clone(), false);
-        while let Some(completion) = self.drives[at].completions.done().get(self.drives[at].next).copied() {
+        let mut any = false;
+        loop {
+            any |= self.deliver_done(at, out);
+            let next = self.drives[at].completions.done().get(self.drives[at].next).copied();
+            let Some(completion) = next else { break };
+            let world = self.world.clone();
             if !self.complete(&world, &completion, out, now) {
                 return any;
             }
@@ -382,7 +390,7 @@ impl CqReap {
     }
 }
 
-fn note(slot: &Slot, verdict: Verdict) {
+fn note(slot: Slot, verdict: Verdict) {
     match verdict {
         Verdict::Done => {}
         Verdict::Failed(code) => slot.set_code(code),
@@ -403,14 +411,13 @@ impl Stage<Key> for CqReap {
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
-        let world = self.world.clone();
         let mut any = self.read_mail();
         // What has completed already needs no timer: hence reap first.
         any |= self.reap(out, cx.now);
         self.watch_posted();
         self.take_back_overdue(cx.now);
         any |= self.settle(out, cx.now);
-        any |= self.holding.bury(&world.ledger, out, FAILED);
+        any |= self.holding.bury(&self.world.ledger, out, FAILED);
         self.report();
         if any { Polled::Busy } else { Polled::Idle }
     }

@@ -25,7 +25,7 @@ impl Ledger {
         let unknown = posted && slot.op() == pipeline_transports::Op::Write;
         slot.set_code(if unknown { Code::new(Reason::Undetermined, code.stage()) } else { code });
         let mut ending = Ending::new(self);
-        ending.end(key);
+        ending.end_contested(key);
         ending.finish();
     }
 
@@ -49,7 +49,7 @@ impl Ledger {
             if slot.is(key.generation(), Phase::Live) && !self.is_cut(position) {
                 slot.set_code(Code::new(reason, crate::reason::SUBMIT_STAGE));
                 let mut ending = Ending::new(self);
-                ending.end(key);
+                ending.end_contested(key);
                 ending.finish();
             }
         }

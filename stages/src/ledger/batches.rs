@@ -176,9 +176,15 @@ impl Batches {
         if failed > 0 {
             slot.failed.fetch_add(failed, Relaxed);
         }
-        slot.bytes.fetch_add(bytes, Relaxed);
-        if slot.left.fetch_sub(ended, AcqRel) != ended {
-            return CountedDown::Going;
+        if slot.left.load(Acquire) == ended {
+            // All that were left: nobody else counts any more.
+            slot.bytes.store(slot.bytes.load(Relaxed) + bytes, Relaxed);
+            slot.left.store(0, Relaxed);
+        } else {
+            slot.bytes.fetch_add(bytes, Relaxed);
+            if slot.left.fetch_sub(ended, AcqRel) != ended {
+                return CountedDown::Going;
+            }
         }
         if slot.word.has_notice() {
             return CountedDown::NoticeDue;

@@ -50,41 +50,67 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Ends a slice the way its code says. A key that is stale or ended before is counted and dropped.
+    /// Ends a slice the way its code says. A key that is stale or ended before is counted and dropped. For the one owner of
+    /// the key.
     #[inline]
     pub fn end(&mut self, key: Key) {
+        self.end_as(key, |slot, generation| slot.pass_on(generation, Phase::Live, Phase::Free));
+    }
+
+    /// As [`Self::end`], where somebody else may be about to end it: one of the two does.
+    pub(crate) fn end_contested(&mut self, key: Key) {
+        self.end_as(key, |slot, generation| slot.step_on(generation, Phase::Live, Phase::Free));
+    }
+
+    #[inline]
+    fn end_as(&mut self, key: Key, free: impl Fn(&Slot, u32) -> bool) {
         let ledger = self.ledger;
-        let position = ledger.position(key);
         let Some(slot) = ledger.live(key) else { return };
-        let code = slot.code();
-        let (request, bytes) = (slot.request(), if code.is_done() { slot.len() } else { 0 });
-        if !code.is_done() {
-            ledger.note_failure(slot, key.is_cover(), code);
-        }
-        self.uncharge(slot, key.is_cover());
-        if !slot.step_on(key.generation(), Phase::Live, Phase::Free) {
+        if !free(&slot, key.generation()) {
             // Two holders of one key ended it at the same moment: the other one wins.
             ledger.count_stale();
             return;
         }
-        if !key.is_cover() {
-            self.chain(position);
+        // Its fields are as they were until it is given back, or its request counted down: both are still to come.
+        let (code, len, is_whole) = (slot.code(), slot.len(), key.is_cover());
+        let run = self.run_of(slot.request());
+        run.slices += 1;
+        if code.is_done() {
+            run.bytes += len;
+        } else {
+            ledger.note_failure(slot, is_whole, code);
         }
-        self.count(request, bytes);
+        if slot.is_charged() {
+            let back = &mut self.back[usize::from(!is_whole)];
+            back.bytes += len;
+            back.slices += 1;
+        }
+        if !is_whole {
+            self.chain(slot, ledger.position(key));
+        }
+    }
+
+    /// The run that a slice of `request` adds to; the peer of the window that it is charged to is that of the run.
+    #[inline]
+    fn run_of(&mut self, request: u32) -> &mut Run {
+        if self.used == 0 || self.runs[self.used - 1].request != request {
+            self.begin(request);
+        }
+        &mut self.runs[self.used - 1]
     }
 
     #[inline]
-    fn uncharge(&mut self, slot: &Slot, is_whole: bool) {
-        if !slot.is_charged() {
-            return;
+    fn begin(&mut self, request: u32) {
+        if self.used == BATCH {
+            self.settle();
         }
-        if self.peer != slot.peer() {
+        let peer = self.ledger.request(request).peer();
+        if self.peer != peer {
             self.release();
-            self.peer = slot.peer();
+            self.peer = peer;
         }
-        let back = &mut self.back[usize::from(!is_whole)];
-        back.bytes += slot.len();
-        back.slices += 1;
+        self.runs[self.used] = Run { request, slices: 0, bytes: 0 };
+        self.used += 1;
     }
 
     fn release(&mut self) {
@@ -94,28 +120,13 @@ impl<'a> Ending<'a> {
     }
 
     #[inline]
-    fn chain(&mut self, position: u32) {
+    fn chain(&mut self, slot: Slot, position: u32) {
         if self.chained == 0 {
             self.last = position;
         }
-        self.ledger.at(position).next.store(self.first, std::sync::atomic::Ordering::Relaxed);
+        slot.next().store(self.first, std::sync::atomic::Ordering::Relaxed);
         self.first = position;
         self.chained += 1;
-    }
-
-    #[inline]
-    fn count(&mut self, request: u32, bytes: u64) {
-        let same = self.used.checked_sub(1).map(|i| &mut self.runs[i]).filter(|run| run.request == request);
-        if let Some(run) = same {
-            run.slices += 1;
-            run.bytes += bytes;
-            return;
-        }
-        if self.used == BATCH {
-            self.settle();
-        }
-        self.runs[self.used] = Run { request, slices: 1, bytes };
-        self.used += 1;
     }
 
     /// Gives everything back, and counts down.
@@ -180,7 +191,7 @@ impl Tally<'_> {
         let cover = self.ledger.cover_of(request);
         // A cover that was cut ends here; one that travelled whole has ended as a slice. Either way its key
         // is stale from now on.
-        cover.step_on(cover.generation(), Phase::Live, Phase::Free);
+        cover.pass_on(cover.generation(), Phase::Live, Phase::Free);
         let region = cover.local().region;
         if region != self.region {
             self.unpin();

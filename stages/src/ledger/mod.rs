@@ -4,14 +4,18 @@
 mod abandon;
 mod batches;
 mod bells;
+mod birth;
 mod crowd;
 mod ending;
+mod flags;
 mod free;
 mod line;
 mod outbox;
 mod requests;
 mod runs;
+mod sizes;
 mod slot;
+mod table;
 mod usage;
 mod word;
 #[cfg(all(test, pipeline_loom))]
@@ -21,18 +25,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 use pipeline_graph::Nanos;
-use pipeline_transports::Regions;
+use pipeline_transports::{LinkId, Regions};
 
 pub use batches::Summary;
+pub use birth::Birth;
 pub use ending::Ending;
-pub(crate) use slot::Rows;
-pub use slot::{Birth, NIL, Phase, Slot};
+pub use sizes::Sizes;
+pub use slot::{NIL, Phase, Slot};
 pub use usage::Usage;
 
 pub(crate) use batches::{Batches, UNTOLD_NS};
 pub(crate) use bells::Bells;
+pub(crate) use birth::Part;
+pub(crate) use flags::{Rows, TRANSPORTS_MAX};
 pub(crate) use outbox::{Outbox, Parcel, Told};
 pub(crate) use requests::RequestSlot;
+pub(crate) use table::Far;
 pub(crate) use word::{BatchWord, Ended};
 
 use crate::callbacks::{Callback, Desk, OnDoneError};
@@ -43,56 +51,12 @@ use free::FreeList;
 use line::Line;
 pub(crate) use line::Place;
 use runs::Runs;
-
-/// Sizes of the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// Requests accepted and not freed.
-    pub requests: u32,
-    /// Slices in flight.
-    pub slices: u32,
-    /// Batches not freed.
-    pub batches: u32,
-    /// Peers.
-    pub peers: u32,
-    /// Notices submitted and not taken.
-    pub notices: u32,
-    /// Bytes in flight.
-    pub bytes_in_flight: u64,
-    /// Share of one peer, percent.
-    pub peer_share_percent: u64,
-}
-
-impl Sizes {
-    /// From `[limits]`; numbers beyond 2^30 are cut to that.
-    pub fn of(limits: &pipeline_configs::Limits) -> Self {
-        let cut = |n: u64| n.clamp(1, 1 << 30) as u32;
-        Self {
-            requests: cut(limits.requests),
-            slices: cut(limits.slices),
-            batches: cut(limits.batches),
-            peers: cut(limits.peers),
-            notices: cut(limits.notices),
-            bytes_in_flight: limits.bytes_in_flight.max(1),
-            peer_share_percent: limits.peer_share_percent.clamp(1, 100),
-        }
-    }
-
-    /// Bytes of all tables together: what `validate` prints, and all that is ever allocated for them.
-    /// `callbacks`: with the desk of the stage of that name.
-    pub fn table_bytes(&self, callbacks: bool) -> u64 {
-        let of = |n: u32, one: usize| u64::from(n) * one as u64;
-        of(self.slices, size_of::<Slot>())
-            + of(self.requests, size_of::<Slot>() + size_of::<RequestSlot>())
-            + of(self.batches, batches::SLOT_BYTES)
-            + if callbacks { of(self.batches, Desk::BYTES) } else { 0 }
-    }
-}
+use table::Table;
 
 /// See the file's head. Shared by all stages and the client.
 pub struct Ledger {
     /// Slices first, then the cover slices of all requests.
-    slots: Box<[Slot]>,
+    slots: Table,
     slices: u32,
     free: FreeList,
     requests: Box<[RequestSlot]>,
@@ -128,9 +92,9 @@ impl Ledger {
     /// Tables of these sizes. Allocates all there will ever be.
     pub fn new(sizes: Sizes, regions: Arc<Regions>) -> Self {
         let total = sizes.slices as usize + sizes.requests as usize;
-        let slots: Box<[Slot]> = (0..total).map(|_| Slot::vacant()).collect();
+        let slots = Table::new(total);
         let requests: Box<[_]> = (0..sizes.requests).map(|_| RequestSlot::vacant()).collect();
-        let free = FreeList::full(sizes.slices, |i| &slots[i as usize].next);
+        let free = FreeList::full(sizes.slices, |i| &slots.near[i as usize].next);
         let free_requests = FreeList::full(sizes.requests, |i| &requests[i as usize].chain);
         let Sizes { bytes_in_flight, slices, peer_share_percent, peers, .. } = sizes;
         Self {
@@ -208,13 +172,19 @@ impl Ledger {
     }
 
     #[inline]
-    pub(crate) fn at(&self, position: u32) -> &Slot {
-        &self.slots[position as usize]
+    pub(crate) fn at(&self, position: u32) -> Slot<'_> {
+        Slot::new(self, &self.slots.near[position as usize], position)
+    }
+
+    /// The slot at a position, if there is one.
+    #[inline]
+    fn find(&self, position: u32) -> Option<Slot<'_>> {
+        self.slots.near.get(position as usize).map(|near| Slot::new(self, near, position))
     }
 
     #[inline]
-    pub(crate) fn cover_of(&self, request: u32) -> &Slot {
-        &self.slots[self.slices as usize + request as usize]
+    pub(crate) fn cover_of(&self, request: u32) -> Slot<'_> {
+        self.at(self.slices + request)
     }
 
     #[inline]
@@ -224,8 +194,8 @@ impl Ledger {
 
     /// The slot of a key that a stage was handed; `None` (and counted) when the key is stale or doubled.
     #[inline]
-    pub fn live(&self, key: Key) -> Option<&Slot> {
-        let slot = self.slots.get(self.position(key) as usize);
+    pub fn live(&self, key: Key) -> Option<Slot<'_>> {
+        let slot = self.find(self.position(key));
         let slot = slot.filter(|s| s.is(key.generation(), Phase::Live));
         if slot.is_none() {
             self.count_stale();
@@ -233,16 +203,23 @@ impl Ledger {
         slot
     }
 
-    /// Whether a key is live, without counting if it is not.
+    /// As [`Self::live`], without counting a key that is not.
     #[inline]
-    pub(crate) fn is_live(&self, key: Key) -> bool {
-        self.slots.get(self.position(key) as usize).is_some_and(|s| s.is(key.generation(), Phase::Live))
+    pub(crate) fn look(&self, key: Key) -> Option<Slot<'_>> {
+        self.find(self.position(key)).filter(|s| s.is(key.generation(), Phase::Live))
     }
 
     /// The slot of a key that a transport has; `None` for all others.
     #[inline]
-    pub(crate) fn posted(&self, key: Key) -> Option<&Slot> {
-        self.slots.get(self.position(key) as usize).filter(|s| s.is(key.generation(), Phase::Posted))
+    pub(crate) fn posted(&self, key: Key) -> Option<Slot<'_>> {
+        self.find(self.position(key)).filter(|s| s.is(key.generation(), Phase::Posted))
+    }
+
+    /// Looks at the slots of keys that come next: no look waits for another, so their cache misses overlap.
+    #[inline]
+    pub(crate) fn touch(&self, keys: impl Iterator<Item = Key>) {
+        let slots = keys.filter_map(|key| self.find(self.position(key)));
+        std::hint::black_box(slots.fold(0, |seen, slot| seen ^ slot.touch()));
     }
 
     pub(crate) fn count_stale(&self) {
@@ -250,11 +227,11 @@ impl Ledger {
     }
 
     /// Hands a slice to a transport: the key that the work request carries. The old one is stale from here on; `None`
-    /// (and counted) if it was before.
+    /// (and counted) if it was before. Only its poster does, which alone has the key.
     #[inline]
     pub(crate) fn post(&self, key: Key) -> Option<Key> {
         let slot = self.at(self.position(key));
-        if slot.step_on(key.generation(), Phase::Live, Phase::Posted) {
+        if slot.pass_on(key.generation(), Phase::Live, Phase::Posted) {
             return Some(key.next());
         }
         self.count_stale();
@@ -262,22 +239,29 @@ impl Ledger {
     }
 
     /// Takes a posted slice back from its transport, once: `None` (and counted) for every later or older
-    /// completion.
+    /// completion. Only the reaper of its link does: whoever ends what a lost reaper had does not come this way.
     #[inline]
-    pub(crate) fn unpost(&self, key: Key) -> Option<&Slot> {
-        let slot = self.slots.get(self.position(key) as usize);
-        let slot = slot.filter(|s| s.step(key.generation(), Phase::Posted, Phase::Live));
+    pub(crate) fn unpost(&self, key: Key) -> Option<Slot<'_>> {
+        let slot = self.find(self.position(key));
+        let slot = slot.filter(|s| s.pass(key.generation(), Phase::Posted, Phase::Live));
         if slot.is_none() {
             self.count_stale();
         }
         slot
     }
 
+    /// As [`Self::unpost`], if it was posted on this link; a completion of anything else is not counted.
+    #[inline]
+    pub(crate) fn unpost_of(&self, key: Key, link: LinkId) -> Option<Slot<'_>> {
+        let slot = self.find(self.position(key)).filter(|s| s.link() == link)?;
+        slot.pass(key.generation(), Phase::Posted, Phase::Live).then_some(slot)
+    }
+
     /// A new key for a slice that will be posted again, so that nothing of the last attempt can speak for it.
     pub(crate) fn renew(&self, key: Key) -> Option<Key> {
         let position = self.position(key);
-        let slot = self.slots.get(position as usize);
-        if slot.is_some_and(|s| s.step_on(key.generation(), Phase::Live, Phase::Live)) {
+        let slot = self.find(position);
+        if slot.is_some_and(|s| s.pass_on(key.generation(), Phase::Live, Phase::Live)) {
             return Some(self.key_at(position));
         }
         self.count_stale();
@@ -289,7 +273,7 @@ impl Ledger {
     /// Takes up to `into.len()` free slots.
     pub(crate) fn take_slices(&self, into: &mut [u32]) -> usize {
         let n = self.free.reserve(1, into.len() as u32) as usize;
-        self.free.take(&mut into[..n], |i| &self.at(i).next);
+        self.free.take(&mut into[..n], |i| self.at(i).next());
         n
     }
 
@@ -297,18 +281,18 @@ impl Ledger {
     pub(crate) fn give_slices(&self, unborn: &[u32]) {
         let (Some(&first), Some(&last)) = (unborn.first(), unborn.last()) else { return };
         for pair in unborn.windows(2) {
-            self.at(pair[0]).next.store(pair[1], Relaxed);
+            self.at(pair[0]).next().store(pair[1], Relaxed);
         }
         self.give_chain(first, last, unborn.len() as u32);
     }
 
     fn give_chain(&self, first: u32, last: u32, n: u32) {
-        self.free.give(first, last, n, |i| &self.at(i).next);
+        self.free.give(first, last, n, |i| self.at(i).next());
     }
 
     /// Why a slice should go no further, if anything speaks against it.
     #[inline]
-    pub(crate) fn verdict(&self, slot: &Slot, now: Nanos, stage: StageIx) -> Option<Code> {
+    pub(crate) fn verdict(&self, slot: Slot, now: Nanos, stage: StageIx) -> Option<Code> {
         if self.batches.is_cancelled(slot.batch()) {
             return Some(Code::new(Reason::Cancelled, stage));
         }

@@ -1,11 +1,12 @@
 //! Requests: what is left of each, what it came to, and where its peer's memory is.
-//! The request's range itself lives in its cover slice; one that was merged into its neighbour has none, and only says
-//! where in the run it begins (`runs.rs`). Deliberately kept until the batch is freed, so that
-//! results can be asked for request by request.
+//! The request's range itself lives in its cover slice, and what all of its slices have in common lives here; one that was
+//! merged into its neighbour has neither, and only says where in the run it begins (`runs.rs`). Deliberately kept until the
+//! batch is freed, so that results can be asked for request by request.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use crate::ledger::slot::NIL;
+use crate::peer::PeerId;
 use crate::reason::Code;
 
 /// One request; the slot of its cover slice is its neighbour in the slice table.
@@ -20,6 +21,14 @@ pub(crate) struct RequestSlot {
     pub(crate) chain: AtomicU32,
     /// Bytes confirmed.
     bytes: AtomicU64,
+    /// When it is too late for all of its slices.
+    pub(super) deadline: AtomicU64,
+    /// Where its local bytes are.
+    pub(super) local_region: AtomicU64,
+    /// Its batch.
+    pub(super) batch: AtomicU32,
+    /// To whom.
+    pub(super) peer: AtomicU32,
     /// Slices not ended; the cover slice counts as one until it is wholly cut.
     left: AtomicU32,
     code: AtomicU32,
@@ -43,6 +52,10 @@ impl RequestSlot {
             segment: AtomicU32::new(0),
             chain: AtomicU32::new(NIL),
             bytes: AtomicU64::new(0),
+            deadline: AtomicU64::new(0),
+            local_region: AtomicU64::new(0),
+            batch: AtomicU32::new(0),
+            peer: AtomicU32::new(0),
             left: AtomicU32::new(0),
             code: AtomicU32::new(0),
             ended: AtomicU32::new(ENDED),
@@ -122,6 +135,12 @@ impl RequestSlot {
         let _ = self.code.compare_exchange(Code::DONE.raw(), code.raw(), Relaxed, Relaxed);
     }
 
+    /// To whom.
+    #[inline]
+    pub(crate) fn peer(&self) -> PeerId {
+        PeerId(self.peer.load(Relaxed))
+    }
+
     /// The first failure so far.
     #[inline]
     pub(crate) fn code(&self) -> Code {
@@ -131,8 +150,15 @@ impl RequestSlot {
     /// `n` slices with `bytes` confirmed bytes have ended; `true` for the last.
     #[inline]
     pub(crate) fn count_down(&self, n: u32, bytes: u64) -> bool {
-        self.bytes.fetch_add(bytes, Relaxed);
-        let last = self.left.fetch_sub(n, AcqRel) == n;
+        let last = if self.left.load(Acquire) == n {
+            // All that were left are ours, and nobody else can touch either number any more.
+            self.bytes.store(self.bytes.load(Relaxed) + bytes, Relaxed);
+            self.left.store(0, Relaxed);
+            true
+        } else {
+            self.bytes.fetch_add(bytes, Relaxed);
+            self.left.fetch_sub(n, AcqRel) == n
+        };
         if last {
             self.ended.store(ENDED, Release);
         }

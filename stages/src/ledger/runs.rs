@@ -49,7 +49,7 @@ impl Ledger {
 
     /// Notes how a slice failed on the requests whose bytes it has. A cover slice has those that are not cut.
     #[cold]
-    pub(super) fn note_failure(&self, slot: &Slot, is_cover: bool, code: Code) {
+    pub(super) fn note_failure(&self, slot: Slot, is_cover: bool, code: Code) {
         let (first, cover) = (slot.request(), self.cover_of(slot.request()));
         let request = self.request(first);
         if request.merged() == 0 {

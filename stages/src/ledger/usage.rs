@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Ledger;
+use super::{Ledger, RequestSlot};
 use crate::peer::PeerId;
 
 /// How much of each table is taken; for tests, metrics and the drain report.
@@ -57,9 +57,8 @@ impl Ledger {
             return 0;
         }
         let notices = peer.map_or(0, |peer| self.outbox.count(peer));
-        let all = self.requests.iter().zip(&self.slots[self.slices as usize..]);
-        let open =
-            all.filter(|(request, cover)| request.is_open() && peer.is_none_or(|peer| cover.peer() == peer));
-        open.map(|(request, _)| 1 + u64::from(request.merged())).sum::<u64>() + notices as u64
+        let is_of = |request: &RequestSlot| peer.is_none_or(|peer| request.peer() == peer);
+        let open = self.requests.iter().filter(|request| request.is_open() && is_of(request));
+        open.map(|request| 1 + u64::from(request.merged())).sum::<u64>() + notices as u64
     }
 }

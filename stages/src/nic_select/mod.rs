@@ -4,6 +4,7 @@
 //! READs wait apart: no WRITE goes to a peer where a dead link may still write, but READs do.
 
 mod mix;
+mod stretch;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::peer::{LinkRef, Peer, PeerId, PeerState};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
 use crate::world::{Own, World};
-use mix::{Lanes, Mix, SMALL};
+use mix::{Lanes, Mix};
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -75,7 +76,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
 struct Way(usize);
 
 impl Way {
-    fn of(slot: &Slot) -> Self {
+    fn of(slot: Slot) -> Self {
         Self(2 * slot.peer().0 as usize + usize::from(slot.op() == Op::Write))
     }
 
@@ -139,6 +140,15 @@ impl Sight {
         let (incarnation, unfenced) = (view.incarnation, view.unfenced.links() > 0);
         Self { peer, version, incarnation, unfenced, state: target.state(), links: target.links.load_full() }
     }
+
+    /// The sight of a peer: the last one, if it was of that peer.
+    #[inline]
+    fn at<'a>(world: &World, last: &'a mut Option<Self>, peer: PeerId) -> Option<&'a Self> {
+        if last.as_ref().is_none_or(|sight| sight.peer != peer) {
+            *last = world.peers.get(peer).map(|target| Self::of(peer, target));
+        }
+        last.as_ref()
+    }
 }
 
 impl Select {
@@ -147,15 +157,13 @@ impl Select {
         world: &World,
         sight: &mut Option<Sight>,
         key: Key,
-        slot: &Slot,
+        slot: Slot,
         share: Lanes,
         out: &mut Outlet<Key>,
     ) -> Placed {
-        let peer = slot.peer();
-        if sight.as_ref().is_none_or(|s| s.peer != peer) {
-            *sight = world.peers.get(peer).map(|target| Sight::of(peer, target));
-        }
-        let Some(sight) = sight else { return Placed::Failed(Reason::PeerGone) };
+        let Some(sight) = Sight::at(world, sight, slot.peer()) else {
+            return Placed::Failed(Reason::PeerGone);
+        };
         let request = world.ledger.request(slot.request());
         if sight.incarnation != request.incarnation.load(Relaxed) {
             return Placed::Failed(Reason::StalePeer);
@@ -175,7 +183,7 @@ impl Select {
     }
 
     /// Asks control for a link, once a version of the peer. A full channel is tried again at the next look.
-    fn ask(&mut self, slot: &Slot, version: u64) {
+    fn ask(&mut self, slot: Slot, version: u64) {
         let (peer, way) = (slot.peer(), Way::of(slot));
         let (Some(waiting), Some(transport)) = (self.waiting.get_mut(way.0), slot.transport()) else {
             return;
@@ -191,7 +199,7 @@ impl Select {
         world: &World,
         sight: &mut Option<Sight>,
         key: Key,
-        slot: &Slot,
+        slot: Slot,
         out: &mut Outlet<Key>,
     ) {
         let (way, position) = (Way::of(slot), world.ledger.position(key));
@@ -220,12 +228,12 @@ impl Select {
         }
     }
 
-    fn lanes(&mut self, key: Key, slot: &Slot) -> Lanes {
-        let is_small = key.is_cover() && slot.len() <= SMALL;
+    fn lanes(&mut self, key: Key, slot: Slot) -> Lanes {
+        let is_small = stretch::is_small(key, slot);
         self.mixes.get_mut(slot.peer().0 as usize).map_or(Lanes::All, |mix| mix.lanes(is_small, self.now))
     }
 
-    fn fail(&mut self, position: u32, slot: &Slot, reason: Reason) {
+    fn fail(&mut self, position: u32, slot: Slot, reason: Reason) {
         if reason == Reason::PeerGone {
             // The next one may find it back.
             let version = self.world.peers.get(slot.peer()).map_or(0, |p| p.version.load(Acquire) + 1);
@@ -304,7 +312,7 @@ fn send(
     links: &[LinkRef],
     transport: u16,
     key: Key,
-    slot: &Slot,
+    slot: Slot,
     lanes: Lanes,
     out: &mut Outlet<Key>,
 ) -> Placed {
@@ -333,10 +341,15 @@ impl Stage<Key> for Select {
         let (world, mut sight) = (self.world.clone(), None);
         self.now = cx.now;
         while let Some(key) = input.peek() {
-            if let Some(slot) = world.ledger.live(key) {
-                self.take(&world, &mut sight, key, slot, out);
+            let went = self.send_stretch(&world, &mut sight, input, out);
+            input.skip(went);
+            if went == 0 {
+                // It has to wait, it fails, or it goes where the others did not.
+                if let Some(slot) = world.ledger.live(key) {
+                    self.take(&world, &mut sight, key, slot, out);
+                }
+                input.pop();
             }
-            input.pop();
         }
         self.holding.bury(&world.ledger, out, FAILED);
         Flow::Done

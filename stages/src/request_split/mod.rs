@@ -17,14 +17,14 @@ use pipeline_graph::{
 
 use crate::holding::Holding;
 use crate::key::Key;
-use crate::ledger::{Birth, Ledger, Slot};
+use crate::ledger::{Part, Slot};
 use crate::peer::{PeerId, PeerView};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
 use crate::window::{Class, Grant, Short};
 use crate::world::{Own, World};
 use open::Open;
-use plan::{Piece, Pieces, Plan};
+use plan::Plan;
 
 const WORDS: &[&str] = &["auto", "whole"];
 const LEAST: u64 = 512;
@@ -76,7 +76,6 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         queued: vec![false; peers].into(),
         holding: Holding::new(&world.ledger, world.time.now(), making.ix()),
         ready: Batch::new(),
-        pieces: Pieces::new(),
         stage: making.ix(),
         starved: false,
         world,
@@ -114,7 +113,7 @@ impl Sizes {
         Self { unrouted: routed.iter().copied().min().unwrap_or(u64::MAX), routed }
     }
 
-    fn of_slice(&self, cover: &Slot) -> u64 {
+    fn of_slice(&self, cover: Slot) -> u64 {
         self.of_transport(cover.transport())
     }
 
@@ -139,7 +138,6 @@ struct Split {
     holding: Holding,
     /// Cut, charged, and without room so far.
     ready: Batch<Key>,
-    pieces: Pieces,
     /// Somebody found no window or no slot.
     starved: bool,
 }
@@ -290,7 +288,7 @@ impl Split {
     }
 
     /// What speaks against cutting on.
-    fn objection(&self, world: &World, cover: &Slot, turn: &Serving<'_>) -> Option<Code> {
+    fn objection(&self, world: &World, cover: Slot, turn: &Serving<'_>) -> Option<Code> {
         let request = world.ledger.request(cover.request());
         if !request.code().is_done() && request.merged() == 0 {
             // A part of it has failed: the rest would only cost the others. (Of a run the rest is other requests.)
@@ -347,19 +345,25 @@ impl Split {
             return Ok(Step::Cut(1));
         }
         let most = most.min(grant.slices as usize).min(plan.left().div_ceil(first.len) as usize);
-        let mut slots = [0; BATCH];
-        let got = ledger.take_slices(&mut slots[..most]);
-        plan.draw(got, grant.bytes, &mut self.pieces);
-        let pieces = self.pieces.drawn();
-        let (used, bytes) = (pieces.len(), pieces.iter().map(|p| p.len).sum::<u64>());
+        let (mut slots, mut keys) = ([0; BATCH], [Key::default(); BATCH]);
+        let (got, heritage, mut used) = (ledger.take_slices(&mut slots[..most]), cover.heritage(), 0);
+        while used < got
+            && let Some(part) = plan.draw(grant.bytes)
+        {
+            let slot = ledger.at(slots[used]);
+            slot.bear_part(heritage, &part);
+            keys[used] = Key::slice(slots[used], slot.generation());
+            grant.bytes -= part.len;
+            used += 1;
+        }
         ledger.give_slices(&slots[used..got]);
-        grant.bytes -= bytes;
         grant.slices -= used as u32;
         if used == 0 {
             // No slot: those that are one slice need none.
             return Ok(Step::Short(Short::Pieces));
         }
-        let (finished, birth) = (plan.left() == 0, plan.birth());
+        plan.keep();
+        let finished = plan.left() == 0;
         // The cover slice counts as one until it is wholly cut: then the last slice counts in its place.
         ledger.request(cover.request()).add_slices(used as u32 - u32::from(finished));
         if finished {
@@ -369,35 +373,27 @@ impl Split {
         } else {
             self.open[peer.0 as usize].move_to_cut(ledger, position);
         }
-        for (at, slot) in slots[..used].iter().enumerate() {
-            let key = born(ledger, *slot, &self.pieces.drawn()[at], &birth);
-            self.emit(key, out);
-        }
+        self.emit(&keys[..used], out);
         Ok(Step::Cut(used))
     }
 
     /// Lets a request that is one slice go on as it is.
-    fn pass(&mut self, world: &World, position: u32, piece: &Piece, out: &mut Outlet<Key>) {
+    fn pass(&mut self, world: &World, position: u32, piece: &Part, out: &mut Outlet<Key>) {
         let cover = world.ledger.at(position);
         self.leave(world, position);
         cover.set_charged();
         cover.set_remote(&piece.remote);
-        self.emit(world.ledger.key_at(position), out);
+        self.emit(&[world.ledger.key_at(position)], out);
     }
 
-    fn emit(&mut self, key: Key, out: &mut Outlet<Key>) {
-        if !self.ready.is_empty() || out.push(OUT, key).is_err() {
+    #[inline]
+    fn emit(&mut self, keys: &[Key], out: &mut Outlet<Key>) {
+        let went = if self.ready.is_empty() { out.push_all(OUT, keys) } else { 0 };
+        if went < keys.len() {
             // At most a batch is cut before the next flush of `ready`.
-            let _ = self.ready.push(key);
+            self.ready.extend(&keys[went..]);
         }
     }
-}
-
-fn born(ledger: &Ledger, slot: u32, piece: &Piece, birth: &Birth) -> Key {
-    let (local, remote) = (piece.local, piece.remote);
-    ledger.at(slot).bear(&Birth { local, remote, len: piece.len, ..*birth });
-    ledger.at(slot).set_charged();
-    ledger.key_at(slot)
 }
 
 impl Stage<Key> for Split {
@@ -409,8 +405,10 @@ impl Stage<Key> for Split {
         }
         self.turn(&world, out, cx.now);
         // Most have gone on by now; the others are watched.
-        for key in fresh.iter().filter(|key| world.ledger.is_live(*key)) {
-            self.holding.settle(&world.ledger, world.ledger.position(key));
+        if !self.ring.is_empty() {
+            for key in fresh.iter().filter(|key| world.ledger.look(*key).is_some()) {
+                self.holding.settle(&world.ledger, world.ledger.position(key));
+            }
         }
         Flow::Done
     }

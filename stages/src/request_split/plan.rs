@@ -4,34 +4,27 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use pipeline_graph::BATCH;
 use pipeline_transports::Span;
 
-use crate::ledger::{Birth, Ledger, Rows, Slot};
+use crate::ledger::{Ledger, Part, Rows, Slot};
 use crate::peer::{PeerView, RegionView};
 use crate::reason::{Code, Reason, StageIx};
-
-/// A slice to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) local: Span,
-    pub(super) remote: Span,
-    pub(super) len: u64,
-}
-
-const NOTHING: Span = Span { region: pipeline_transports::RegionId(0), offset: 0, key: 0 };
 
 /// The next pieces of one request.
 pub(super) struct Plan<'a> {
     ledger: &'a Ledger,
-    cover: &'a Slot,
+    cover: Slot<'a>,
     view: &'a PeerView,
     size: u64,
     stage: StageIx,
     /// How many bytes are cut.
     cut: u64,
+    /// All bytes.
+    len: u64,
     rows: Option<Rows>,
     next: Next,
+    /// The most that one slice may have.
+    limit: u64,
     /// The region of the last piece.
     region: Option<&'a RegionView>,
 }
@@ -49,7 +42,7 @@ struct Next {
 
 impl Next {
     #[inline]
-    fn after(cover: &Slot, rows: Option<&Rows>, cut: u64) -> Self {
+    fn after(cover: Slot, rows: Option<&Rows>, cut: u64) -> Self {
         let (local, remote) = (cover.local().offset, cover.remote().offset);
         // No sum or product wraps: `submit` has checked the end of the last row on both sides.
         match rows {
@@ -81,44 +74,28 @@ impl Next {
     }
 }
 
-/// What a draw drew: kept by the stage, so that nothing is cleared for the many requests of one piece.
-pub(super) struct Pieces {
-    pieces: [Piece; BATCH],
-    drawn: usize,
-}
-
-impl Pieces {
-    pub(super) fn new() -> Self {
-        Self { pieces: [Piece { local: NOTHING, remote: NOTHING, len: 0 }; BATCH], drawn: 0 }
-    }
-
-    pub(super) fn drawn(&self) -> &[Piece] {
-        &self.pieces[..self.drawn]
-    }
-}
-
 impl<'a> Plan<'a> {
     pub(super) fn new(
         ledger: &'a Ledger,
-        cover: &'a Slot,
+        cover: Slot<'a>,
         view: &'a PeerView,
         size: u64,
         stage: StageIx,
     ) -> Self {
         let cut = ledger.request(cover.request()).cut.load(Relaxed);
-        let rows = cover.rows();
+        let (len, rows, limit) = (cover.len(), cover.rows(), ledger.window.bytes_limit());
         let next = Next::after(cover, rows.as_ref(), cut);
-        Self { ledger, cover, view, size, stage, cut, rows, next, region: None }
+        Self { ledger, cover, view, size, stage, cut, len, rows, next, limit, region: None }
     }
 
     /// Bytes not cut.
     pub(super) fn left(&self) -> u64 {
-        self.cover.len() - self.cut
+        self.len - self.cut
     }
 
     /// Whether this first piece is all there is.
-    pub(super) fn is_whole(&self, piece: &Piece) -> bool {
-        self.cut == 0 && piece.len == self.cover.len()
+    pub(super) fn is_whole(&self, piece: &Part) -> bool {
+        self.cut == 0 && piece.len == self.len
     }
 
     fn refuse(&self, reason: Reason) -> Code {
@@ -144,54 +121,36 @@ impl<'a> Plan<'a> {
 
     /// The next piece. (A segment may have lost regions or rights since the request was submitted.)
     #[inline]
-    pub(super) fn peek(&mut self) -> Result<Piece, Code> {
+    pub(super) fn peek(&mut self) -> Result<Part, Code> {
         let Next { local, remote, left } = self.next;
         let region = self.region(remote)?;
         let within = remote - region.start;
         let len = left.min(region.len - within).min(self.size);
-        let limit = self.ledger.window.bytes_limit();
-        if len > limit {
-            return Err(self.refuse(Reason::TooLarge { asked: len, limit }));
+        if len > self.limit {
+            return Err(self.refuse(Reason::TooLarge { asked: len, limit: self.limit }));
         }
-        Ok(Piece {
-            local: Span { region: self.cover.local().region, offset: local, key: 0 },
+        Ok(Part {
+            local_offset: local,
             remote: Span { region: region.id, offset: within, key: region.key },
             len,
         })
     }
 
-    /// Draws up to `slots` pieces of `bytes` bytes together, and moves the cut. An error ends it early: the
-    /// next [`Self::peek`] meets it again.
-    pub(super) fn draw(&mut self, slots: usize, mut bytes: u64, into: &mut Pieces) {
-        let mut n = 0;
-        while n < slots.min(BATCH) && self.left() > 0 {
-            let Ok(piece) = self.peek() else { break };
-            if piece.len > bytes {
-                break;
-            }
-            into.pieces[n] = piece;
-            bytes -= piece.len;
-            self.cut += piece.len;
-            self.next.step(piece.len, self.rows.as_ref());
-            n += 1;
+    /// Draws the next piece if it has at most `bytes` bytes, and moves the cut. An error ends it early: the next
+    /// [`Self::peek`] meets it again.
+    #[inline]
+    pub(super) fn draw(&mut self, bytes: u64) -> Option<Part> {
+        if self.left() == 0 {
+            return None;
         }
-        into.drawn = n;
-        self.ledger.request(self.cover.request()).cut.store(self.cut, Relaxed);
+        let piece = self.peek().ok().filter(|piece| piece.len <= bytes)?;
+        self.cut += piece.len;
+        self.next.step(piece.len, self.rows.as_ref());
+        Some(piece)
     }
 
-    /// What all slices of the request have in common.
-    pub(super) fn birth(&self) -> Birth {
-        let cover = self.cover;
-        Birth {
-            request: cover.request(),
-            batch: cover.batch(),
-            peer: cover.peer(),
-            op: cover.op(),
-            local: NOTHING,
-            remote: NOTHING,
-            len: 0,
-            deadline: cover.deadline(),
-            transport: cover.transport(),
-        }
+    /// Keeps how far it was cut.
+    pub(super) fn keep(&self) {
+        self.ledger.request(self.cover.request()).cut.store(self.cut, Relaxed);
     }
 }

@@ -1,20 +1,22 @@
 //! `wr_post`: posts slices as work requests, from one list a link, as far as each link has room.
 //! Deliberately never stopped by a busy link: its slices wait in its list and the others go on.
 
+mod work;
+
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crossbeam_channel::Receiver;
 use pipeline_configs::{Facts, StageKind, Values};
 use pipeline_graph::{
-    Arming, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
+    Arming, BATCH, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
 };
-use pipeline_transports::{Flushed, LinkId, Op, Post, RegionId, Span, Transport, WorkRequest, WrId};
+use pipeline_transports::{Flushed, LinkId, Post, Transport};
 
 use crate::arming::ToGraph;
 use crate::holding::Holding;
 use crate::key::Key;
-use crate::ledger::{Ledger, Phase, Slot};
+use crate::ledger::{Ledger, NIL};
 use crate::links::Links;
 use crate::list::List;
 use crate::mail::{Half, Mail};
@@ -24,6 +26,7 @@ use crate::seats::{self, Joined};
 use crate::spec::{Making, ports};
 use crate::wheel::Wheel;
 use crate::world::{Own, World};
+use work::{NO_LINK, RUN, Run, Work};
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -36,11 +39,6 @@ pub const KIND: StageKind = StageKind {
 
 const FAILED: PortId = PortId(0);
 const RETRY: PortId = PortId(1);
-
-/// Work requests handed over in one call.
-const RUN: usize = 64;
-const NOWHERE: Span = Span { region: RegionId(0), offset: 0, key: 0 };
-const BLANK: WorkRequest = WorkRequest { id: WrId(0), op: Op::Read, local: NOWHERE, remote: NOWHERE, len: 0 };
 
 fn shape(_: &Values, _: &Facts) -> Shape {
     Shape {
@@ -71,7 +69,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         active: Vec::with_capacity(links),
         holding: Holding::new(&world.ledger, world.time.now(), making.ix()),
         adrift: List::default(),
-        work: Work { requests: Box::new([BLANK; RUN]), handed: 0 },
+        work: Work::default(),
         stage: making.ix(),
         world,
     }))
@@ -129,13 +127,6 @@ struct WrPost {
     work: Work,
 }
 
-/// What is handed over in one call.
-struct Work {
-    requests: Box<[WorkRequest; RUN]>,
-    /// How many the transport has been given and not answered for: more than 0 only if it panicked.
-    handed: usize,
-}
-
 impl WrPost {
     /// Adopts and aborts links. Whether there was mail.
     fn read_mail(&mut self) -> bool {
@@ -170,24 +161,86 @@ impl WrPost {
         any
     }
 
-    fn take(&mut self, world: &World, key: Key, slot: &Slot, now: Nanos) {
-        let (ledger, position) = (&*world.ledger, world.ledger.position(key));
-        let mut found = self.links.find(slot.link());
-        if found.is_none() && self.read_mail() {
-            found = self.links.find(slot.link());
+    /// Takes slices in. What comes one after the other for one link, on which nothing waits, is handed over at once, as far
+    /// as the link has room; all others go into its list. Until then they stay in `input`: should anything panic, those
+    /// end by their keys that were neither handed over nor put into a list.
+    fn take(&mut self, input: &Batch<Key>, now: Nanos) {
+        let world = self.world.clone();
+        let ledger = &*world.ledger;
+        let (mut run, mut judged) = (Run::default(), (NIL, None));
+        for key in input.iter() {
+            let Some(slot) = ledger.live(key) else { continue };
+            let (link, position, request) = (slot.link(), ledger.position(key), slot.request());
+            if link != run.link || run.is_full() {
+                self.hand_over(ledger, &mut run, now);
+                if !self.begin(&mut run, link) {
+                    self.adrift.push(ledger, position);
+                    continue;
+                }
+            }
+            if judged.0 != request {
+                judged = (request, ledger.verdict(slot, now, self.stage));
+            }
+            match judged.1 {
+                Some(code) => {
+                    self.outstanding(run.index).map(|n| n.fetch_sub(1, Relaxed));
+                    self.holding.doom(ledger, position, code);
+                }
+                None if run.room == 0 => self.wait(ledger, run.index, position),
+                None => run.add(key),
+            }
         }
-        let Some((index, lane)) = found.and_then(|i| Some((i, self.links.get(i)?))) else {
-            return self.adrift.push(ledger, position);
-        };
-        if let Some(code) = ledger.verdict(slot, now, self.stage) {
-            lane.life.outstanding.fetch_sub(1, Relaxed);
-            return self.holding.doom(ledger, position, code);
+        self.hand_over(ledger, &mut run, now);
+    }
+
+    /// Begins a run for a link; `false` if it is not known.
+    fn begin(&mut self, run: &mut Run, link: LinkId) -> bool {
+        run.link = NO_LINK;
+        let mut index = self.links.find(link);
+        if index.is_none() && self.read_mail() {
+            index = self.links.find(link);
         }
+        let Some((index, lane)) = index.and_then(|i| Some((i, self.links.get(i)?))) else { return false };
+        let drive = &self.drives[lane.drive];
+        // Those that wait go first, and what becomes of a dead link is the pump's.
+        let is_free = lane.waiting.is_empty() && !lane.life.is_dead();
+        let room = drive.half.as_ref().filter(|_| is_free).map_or(0, |half| half.room(link));
+        (run.link, run.index) = (link, index);
+        run.room = room.min(BATCH).min(drive.seat.shared.posted.room());
+        true
+    }
+
+    fn outstanding(&mut self, index: u32) -> Option<&AtomicU32> {
+        self.links.get(index).map(|lane| &lane.life.outstanding)
+    }
+
+    /// Puts a slice into the list of its link.
+    fn wait(&mut self, ledger: &Ledger, index: u32, position: u32) {
+        let Some(lane) = self.links.get(index) else { return self.adrift.push(ledger, position) };
         lane.waiting.push(ledger, position);
         if !lane.active {
             lane.active = true;
             self.active.push(index);
         }
+    }
+
+    /// Hands a run over to its link. What that refuses waits.
+    fn hand_over(&mut self, ledger: &Ledger, run: &mut Run, now: Nanos) {
+        let (index, room) = (run.index, run.room);
+        let keys = run.take();
+        let Some(lane) = self.links.get(index).filter(|_| !keys.is_empty()) else { return };
+        let drive = &mut self.drives[lane.drive];
+        let Some(half) = &mut drive.half else { return };
+        for key in keys {
+            self.work.add(ledger, *key);
+        }
+        drive.dirty |= self.work.hand(ledger, lane, half.as_mut(), &drive.seat, now) > 0;
+        let left = if lane.waiting.is_empty() { room - keys.len() } else { 0 };
+        if !lane.waiting.is_empty() && !lane.active {
+            lane.active = true;
+            self.active.push(index);
+        }
+        run.room = left;
     }
 
     /// Posts what links have room for. Whether anything moved.
@@ -262,36 +315,16 @@ fn post(
     let mut any = false;
     while !lane.waiting.is_empty() {
         let room = half.room(lane.id).min(RUN).min(seat.shared.posted.room());
-        let (mut n, mut earliest) = (0, Nanos::MAX);
-        while n < room {
-            let Some(position) = lane.waiting.pop(ledger) else { break };
+        while work.len() < room
+            && let Some(position) = lane.waiting.pop(ledger)
+        {
             holding.let_go(ledger, position);
-            let slot = ledger.at(position);
-            // Posted under a new key: whoever still has the one that brought it, as a batch does after a panic, must not
-            // take it for its own when it comes back from the transport, on another worker.
-            let Some(key) = ledger.post(ledger.key_at(position)) else { continue };
-            work.requests[n] = slot.work(key);
-            earliest = earliest.min(slot.deadline());
-            n += 1;
+            work.add(ledger, ledger.key_at(position));
         }
-        if n == 0 {
-            break;
-        }
-        work.handed = n;
-        let taken = half.post(now, lane.id, &work.requests[..n]).taken.min(n);
-        work.handed = 0;
-        for refused in work.requests[taken..n].iter().rev() {
-            let key = Key::from_raw(refused.id.0);
-            ledger.at(ledger.position(key)).step(key.generation(), Phase::Posted, Phase::Live);
-            lane.waiting.push_front(ledger, ledger.position(key));
-        }
-        let keys = work.requests[..taken].iter().map(|w| Key::from_raw(w.id.0));
-        if seat.shared.posted.publish(keys, earliest) {
-            seat.shared.ring(Half::Reap);
-        }
-        seat.shared.end_unreaped(ledger);
+        let n = work.len();
+        let taken = work.hand(ledger, lane, half, seat, now);
         any |= taken > 0;
-        if taken < n {
+        if taken < n || n == 0 {
             break;
         }
     }
@@ -320,13 +353,8 @@ fn cast_adrift(ledger: &Ledger, lane: &mut Lane, holding: &mut Holding, adrift: 
 
 impl Stage<Key> for WrPost {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
-        let world = self.world.clone();
-        while let Some(key) = input.peek() {
-            if let Some(slot) = world.ledger.live(key) {
-                self.take(&world, key, slot, cx.now);
-            }
-            input.pop();
-        }
+        self.take(input, cx.now);
+        input.clear();
         // Only posted: the poll of this turn or the next one flushes, so that what other batches bring goes along.
         self.pump(cx.now);
         self.dismiss(out);
@@ -386,12 +414,11 @@ impl Drop for WrPost {
         for lane in self.links.each() {
             lane.life.die_with_its_stage(self.drives[lane.drive].transport.caps().fenced);
         }
-        if let [first, ..] = &self.work.requests[..self.work.handed] {
-            let link = ledger.at(ledger.position(Key::from_raw(first.id.0))).link();
+        if let Some(first) = self.work.handed().next() {
+            let link = ledger.at(ledger.position(first)).link();
             let drive = self.links.find(link).and_then(|i| self.links.get(i)).map(|lane| lane.drive);
-            let handed = self.work.requests[..self.work.handed].iter().map(|w| Key::from_raw(w.id.0));
             if let Some(shared) = drive.map(|d| &self.drives[d].seat.shared) {
-                shared.posted.publish(handed, 0);
+                shared.posted.publish(self.work.handed(), 0);
                 shared.end_unreaped(ledger);
             }
         }

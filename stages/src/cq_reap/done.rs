@@ -1,0 +1,69 @@
+//! Completions that say *done*, a batch at a time: what most are, and nothing speaks against those, however late they come.
+//! Deliberately nothing else: every other outcome is judged one by one.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use pipeline_graph::{BATCH, Outlet};
+use pipeline_transports::{LinkId, Outcome};
+
+use super::{CqReap, Lane, OUT};
+use crate::key::Key;
+use crate::links::Links;
+
+/// As many posted slices are in the cache still when they complete.
+const FEW: usize = 4096;
+
+/// Completions of one link that came one after the other.
+#[derive(Default)]
+struct Run {
+    link: LinkId,
+    ended: u32,
+}
+
+impl Run {
+    /// They are no longer outstanding.
+    #[inline]
+    fn settle(&mut self, links: &mut Links<Lane>) {
+        let ended = std::mem::take(&mut self.ended);
+        if ended > 0
+            && let Some(lane) = links.find(self.link).and_then(|i| links.get(i))
+        {
+            lane.life.outstanding.fetch_sub(ended, Relaxed);
+        }
+    }
+}
+
+impl CqReap {
+    /// What comes next and is done, as long as there is room: what most completions are, and nothing speaks against those.
+    /// Whether any was.
+    pub(super) fn deliver_done(&mut self, at: usize, out: &mut Outlet<Key>) -> bool {
+        let ledger = &*self.world.ledger;
+        let drive = &mut self.drives[at];
+        let (mut keys, mut n, mut lane) = ([Key::default(); BATCH], 0, Run::default());
+        let next = &drive.completions.done()[drive.next..];
+        let done =
+            next.iter().take_while(|c| c.outcome == Outcome::Done).take(out.room_for_all(OUT).min(BATCH));
+        if self.holding.len() > FEW {
+            ledger.touch(done.clone().map(|c| Key::from_raw(c.id.0)));
+        }
+        for completion in done {
+            let key = Key::from_raw(completion.id.0);
+            let Some(slot) = ledger.unpost_of(key, completion.link) else { break };
+            if slot.is_watched() {
+                self.holding.let_go(ledger, ledger.position(key));
+            }
+            if lane.link != completion.link {
+                lane.settle(&mut self.links);
+                lane.link = completion.link;
+            }
+            lane.ended += 1;
+            keys[n] = key;
+            n += 1;
+        }
+        lane.settle(&mut self.links);
+        drive.next += n;
+        // As many as there was room for.
+        out.push_all(OUT, &keys[..n]);
+        n > 0
+    }
+}
