@@ -48,6 +48,9 @@ const AGAIN_NS: Nanos = 20_000_000;
 /// How long a cancelled WRITE of which bytes have left may still be answered before its link is aborted.
 const RESPITE_NS: Nanos = 100_000_000;
 
+/// As often at most a look that brought whole batches leaves what was posted unwatched.
+const UNWATCHED_MAX: u32 = 8;
+
 fn shape(_: &Values, _: &Facts) -> Shape {
     Shape {
         ports: ports(&[("out", true), ("failed", false), ("retry", false)]),
@@ -80,6 +83,8 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         fencing: Fencing::default(),
         again: List::default(),
         overdue: Vec::new(),
+        more: false,
+        unwatched: 0,
         stage: making.ix(),
         world,
     }))
@@ -133,6 +138,10 @@ struct CqReap {
     again: List,
     /// For the moment in which what was cancelled is looked at.
     overdue: Vec<u32>,
+    /// The last look brought all that it could: there may be more.
+    more: bool,
+    /// Looks since what was posted has been watched.
+    unwatched: u32,
 }
 
 impl CqReap {
@@ -274,13 +283,14 @@ impl CqReap {
     /// Reaps and delivers as long as the ports have room. Whether anything came.
     fn reap(&mut self, out: &mut Outlet<Key>, now: Nanos) -> bool {
         let mut any = false;
+        self.more = false;
         for at in 0..self.drives.len() {
             let drive = &mut self.drives[at];
             let Some(half) = &mut drive.half else { continue };
             if drive.next == drive.completions.done().len() {
                 drive.completions.clear();
                 drive.next = 0;
-                half.reap(now, &mut drive.completions);
+                self.more |= half.reap(now, &mut drive.completions) >= BATCH;
             }
             any |= self.deliver(at, out, now);
         }
@@ -414,7 +424,12 @@ impl Stage<Key> for CqReap {
         let mut any = self.read_mail();
         // What has completed already needs no timer: hence reap first.
         any |= self.reap(out, cx.now);
-        self.watch_posted();
+        // Of what was posted much may have completed, and waits for the next look.
+        self.unwatched = if self.more { self.unwatched + 1 } else { UNWATCHED_MAX };
+        if self.unwatched >= UNWATCHED_MAX {
+            self.unwatched = 0;
+            self.watch_posted();
+        }
         self.take_back_overdue(cx.now);
         any |= self.settle(out, cx.now);
         any |= self.holding.bury(&self.world.ledger, out, FAILED);
