@@ -4,6 +4,7 @@
 use pipeline_configs::Values;
 use pipeline_transports::Op;
 
+use crate::ledger::TRANSPORTS_MAX;
 use crate::peer::PeerView;
 use crate::world::TransportEntry;
 
@@ -71,7 +72,7 @@ impl Preference {
             barred.extend(order.iter().copied().filter(stages).map(|at| (at, Rejection::Staging)));
             order.retain(|at| !stages(at));
         }
-        let short = |at: usize| u16::try_from(at).ok();
+        let short = |at: usize| u16::try_from(at).ok().filter(|at| *at <= TRANSPORTS_MAX);
         let is_named = |at: &&usize| prefer.contains(&transports[**at].name);
         Self {
             named: order.iter().filter(is_named).count(),

@@ -163,7 +163,7 @@ impl<'a> Entry<'a> {
     }
 
     #[inline]
-    fn bear(&self, request: &Request, index: u32, cover: &Slot) {
+    fn bear(&self, request: &Request, index: u32, cover: Slot) {
         let len = request.len * u64::from(request.rows);
         cover.bear(&Birth {
             request: index,

@@ -92,7 +92,7 @@ mod tests {
         };
         ledger.at(0).bear(&birth);
         let brought = ledger.key_at(0);
-        let posted = ledger.post(brought).unwrap();
+        let (_, posted) = ledger.post(brought).unwrap();
         assert!(ledger.post(brought).is_none() && ledger.posted(brought).is_none());
         assert!(ledger.posted(posted).is_some() && ledger.unpost(posted).is_some());
         ledger.abandon_key(brought, Code::new(Reason::StagePanic, 0));

@@ -226,13 +226,13 @@ impl Ledger {
         self.stale.fetch_add(1, Relaxed);
     }
 
-    /// Hands a slice to a transport: the key that the work request carries. The old one is stale from here on; `None`
+    /// Hands a slice to a transport: its slot, and the key that the work request carries. The old one is stale from here on; `None`
     /// (and counted) if it was before. Only its poster does, which alone has the key.
     #[inline]
-    pub(crate) fn post(&self, key: Key) -> Option<Key> {
+    pub(crate) fn post(&self, key: Key) -> Option<(Slot<'_>, Key)> {
         let slot = self.at(self.position(key));
         if slot.pass_on(key.generation(), Phase::Live, Phase::Posted) {
-            return Some(key.next());
+            return Some((slot, key.next()));
         }
         self.count_stale();
         None

@@ -259,16 +259,14 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// As the transport wants it.
+    /// As the transport wants it, and when it is too late.
     #[inline]
-    pub(crate) fn work(&self, key: Key) -> WorkRequest {
-        WorkRequest {
-            id: WrId(key.raw()),
-            op: self.op(),
-            local: self.local(),
-            remote: self.remote(),
-            len: self.len(),
-        }
+    pub(crate) fn work(&self, key: Key) -> (WorkRequest, Nanos) {
+        let request = self.of_request();
+        let region = RegionId(request.local_region.load(Relaxed));
+        let local = Span { region, offset: self.near.local_offset.load(Relaxed), key: 0 };
+        let (id, op, remote, len) = (WrId(key.raw()), self.op(), self.remote(), self.len());
+        (WorkRequest { id, op, local, remote, len }, request.deadline.load(Relaxed))
     }
 }
 

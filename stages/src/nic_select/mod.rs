@@ -60,15 +60,15 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     let peers = making.config.limits.peers as usize;
     world.peers.watch(seat.waker.clone());
     world.ledger.holders.add(seat.waker.clone());
-    Ok(Box::new(Select {
+    let chooser = Chooser {
         waiting: (0..2 * peers).map(|_| Waiting::default()).collect(),
         ring: VecDeque::with_capacity(2 * peers),
         holding: Holding::new(&world.ledger, world.time.now(), making.ix()),
         mixes: vec![Mix::default(); peers].into(),
         now: 0,
         stage: making.ix(),
-        world,
-    }))
+    };
+    Ok(Box::new(Select { world, chooser }))
 }
 
 /// A peer and a direction: what waits there is in one list.
@@ -95,8 +95,13 @@ struct Waiting {
     asked: u64,
 }
 
+/// The stage: what it looks at, and apart from that what it works with.
 struct Select {
     world: Own,
+    chooser: Chooser,
+}
+
+struct Chooser {
     stage: StageIx,
     waiting: Box<[Waiting]>,
     /// Ways on which slices wait; each once.
@@ -151,7 +156,7 @@ impl Sight {
     }
 }
 
-impl Select {
+impl Chooser {
     /// Places a slice; `sight` is the peer of the last one, and of the next ones as a rule.
     fn place(
         world: &World,
@@ -183,12 +188,12 @@ impl Select {
     }
 
     /// Asks control for a link, once a version of the peer. A full channel is tried again at the next look.
-    fn ask(&mut self, slot: Slot, version: u64) {
+    fn ask(&mut self, world: &World, slot: Slot, version: u64) {
         let (peer, way) = (slot.peer(), Way::of(slot));
         let (Some(waiting), Some(transport)) = (self.waiting.get_mut(way.0), slot.transport()) else {
             return;
         };
-        if waiting.asked != version && self.world.tell(Event::Want { peer, transport }) {
+        if waiting.asked != version && world.tell(Event::Want { peer, transport }) {
             waiting.asked = version;
         }
     }
@@ -211,7 +216,7 @@ impl Select {
         };
         match placed {
             Placed::Sent => {}
-            Placed::Failed(reason) => self.fail(position, slot, reason),
+            Placed::Failed(reason) => self.fail(world, position, slot, reason),
             Placed::NoRoom | Placed::NoLink(_) | Placed::Unfenced(_) => {
                 let waiting = &mut self.waiting[way.0];
                 if waiting.slices.is_empty() {
@@ -222,7 +227,7 @@ impl Select {
                 self.holding.hold(&world.ledger, position);
                 if let Placed::NoLink(version) | Placed::Unfenced(version) = placed {
                     waiting.barren = version;
-                    self.ask(slot, version);
+                    self.ask(world, slot, version);
                 }
             }
         }
@@ -233,25 +238,24 @@ impl Select {
         self.mixes.get_mut(slot.peer().0 as usize).map_or(Lanes::All, |mix| mix.lanes(is_small, self.now))
     }
 
-    fn fail(&mut self, position: u32, slot: Slot, reason: Reason) {
+    fn fail(&mut self, world: &World, position: u32, slot: Slot, reason: Reason) {
         if reason == Reason::PeerGone {
             // The next one may find it back.
-            let version = self.world.peers.get(slot.peer()).map_or(0, |p| p.version.load(Acquire) + 1);
-            self.ask(slot, version);
+            let version = world.peers.get(slot.peer()).map_or(0, |p| p.version.load(Acquire) + 1);
+            self.ask(world, slot, version);
         }
-        self.holding.doom(&self.world.ledger, position, Code::new(reason, self.stage));
+        self.holding.doom(&world.ledger, position, Code::new(reason, self.stage));
     }
 
     /// Sends what waits on one way, as far as it goes. Whether any went.
-    fn send_waiting(&mut self, way: Way, out: &mut Outlet<Key>) -> bool {
-        let world = self.world.clone();
+    fn send_waiting(&mut self, world: &World, way: Way, out: &mut Outlet<Key>) -> bool {
         let Some(target) = world.peers.get(way.peer()) else { return false };
         let (mut any, mut sight) = (false, None);
         while let Some(position) = self.waiting[way.0].slices.head() {
             let barren = self.waiting[way.0].barren;
             let slot = world.ledger.at(position);
             if barren != 0 && barren == target.version.load(Acquire) + 1 {
-                self.ask(slot, barren);
+                self.ask(world, slot, barren);
                 break;
             }
             let key = world.ledger.key_at(position);
@@ -260,7 +264,7 @@ impl Select {
             self.waiting[way.0].slices.remove(&world.ledger, position);
             self.holding.let_go(&world.ledger, position);
             let lanes = self.lanes(key, slot);
-            let placed = Self::place(&world, &mut sight, key, slot, lanes, out);
+            let placed = Self::place(world, &mut sight, key, slot, lanes, out);
             self.holding.let_loose();
             match placed {
                 Placed::Sent => {
@@ -268,7 +272,7 @@ impl Select {
                     any = true;
                 }
                 Placed::Failed(reason) => {
-                    self.fail(position, slot, reason);
+                    self.fail(world, position, slot, reason);
                     any = true;
                 }
                 not_yet => {
@@ -338,57 +342,58 @@ fn send(
 
 impl Stage<Key> for Select {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
-        let (world, mut sight) = (self.world.clone(), None);
-        self.now = cx.now;
+        let Self { world, chooser } = self;
+        let mut sight = None;
+        chooser.now = cx.now;
         while let Some(key) = input.peek() {
-            let went = self.send_stretch(&world, &mut sight, input, out);
+            let went = chooser.send_stretch(world, &mut sight, input, out);
             input.skip(went);
             if went == 0 {
                 // It has to wait, it fails, or it goes where the others did not.
                 if let Some(slot) = world.ledger.live(key) {
-                    self.take(&world, &mut sight, key, slot, out);
+                    chooser.take(world, &mut sight, key, slot, out);
                 }
                 input.pop();
             }
         }
-        self.holding.bury(&world.ledger, out, FAILED);
+        chooser.holding.bury(&world.ledger, out, FAILED);
         Flow::Done
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
-        let world = self.world.clone();
-        self.now = cx.now;
-        let waiting = &mut self.waiting;
-        self.holding.doom_overdue(&world.ledger, cx.now, |position| {
+        let Self { world, chooser } = self;
+        chooser.now = cx.now;
+        let waiting = &mut chooser.waiting;
+        chooser.holding.doom_overdue(&world.ledger, cx.now, |position| {
             let way = Way::of(world.ledger.at(position));
             waiting[way.0].slices.remove(&world.ledger, position);
         });
         let mut any = false;
-        for _ in 0..self.ring.len() {
-            let Some(way) = self.ring.pop_front() else { break };
-            any |= self.send_waiting(way, out);
-            if !self.waiting[way.0].slices.is_empty() {
-                self.ring.push_back(way);
+        for _ in 0..chooser.ring.len() {
+            let Some(way) = chooser.ring.pop_front() else { break };
+            any |= chooser.send_waiting(world, way, out);
+            if !chooser.waiting[way.0].slices.is_empty() {
+                chooser.ring.push_back(way);
             }
         }
-        any |= self.holding.bury(&world.ledger, out, FAILED);
+        any |= chooser.holding.bury(&world.ledger, out, FAILED);
         if any { Polled::Busy } else { Polled::Idle }
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {
-        self.holding.arm(&self.world.ledger, on);
+        self.chooser.holding.arm(&self.world.ledger, on);
         let changed = |way: &Way| {
             let version = |peer: &Arc<Peer>| peer.version.load(Acquire) + 1;
-            let barren = self.waiting[way.0].barren;
+            let barren = self.chooser.waiting[way.0].barren;
             barren != 0 && self.world.peers.get(way.peer()).is_some_and(|peer| version(peer) != barren)
         };
-        if self.ring.iter().any(changed) {
+        if self.chooser.ring.iter().any(changed) {
             on.busy();
         }
     }
 
     fn drain(&mut self, _: &mut Outlet<Key>, _: &mut Context) -> Drained {
-        match self.holding.len() {
+        match self.chooser.holding.len() {
             0 => Drained::Empty,
             n => Drained::Holds(n),
         }

@@ -8,7 +8,7 @@ use pipeline_graph::{BATCH, Batch, Outlet};
 use pipeline_transports::{LinkId, Op};
 
 use super::mix::{Lanes, SMALL};
-use super::{OUT, Select, Sight, Way};
+use super::{Chooser, OUT, Sight, Way};
 use crate::key::Key;
 use crate::ledger::Slot;
 use crate::peer::LinkRef;
@@ -17,7 +17,7 @@ use crate::world::World;
 /// Links among which it spreads; slices of a peer with more are placed one by one.
 const MOST: usize = 16;
 
-impl Select {
+impl Chooser {
     /// Sends what can go at once from the front of `input`: how many. They are still in there.
     pub(super) fn send_stretch(
         &mut self,

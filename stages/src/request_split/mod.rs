@@ -78,6 +78,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         ready: Batch::new(),
         stage: making.ix(),
         starved: false,
+        turned: false,
         world,
     }))
 }
@@ -140,6 +141,8 @@ struct Split {
     ready: Batch<Key>,
     /// Somebody found no window or no slot.
     starved: bool,
+    /// The last run has cut something, and no poll has been since.
+    turned: bool,
 }
 
 /// What came of one look at a peer.
@@ -403,7 +406,7 @@ impl Stage<Key> for Split {
             self.take(&world, key);
             input.pop();
         }
-        self.turn(&world, out, cx.now);
+        self.turned = self.turn(&world, out, cx.now) == Polled::Busy;
         // Most have gone on by now; the others are watched.
         if !self.ring.is_empty() {
             for key in fresh.iter().filter(|key| world.ledger.look(*key).is_some()) {
@@ -421,10 +424,9 @@ impl Stage<Key> for Split {
             open[ledger.at(position).peer().0 as usize].remove(ledger, position);
         });
         let buried = self.holding.bury(ledger, out, FAILED);
-        match self.turn(&world, out, cx.now) {
-            Polled::Idle if !buried => Polled::Idle,
-            _ => Polled::Busy,
-        }
+        // What came just now has had this turn: no more is cut than in a turn without, or links fill up meanwhile.
+        let moved = !std::mem::take(&mut self.turned) && self.turn(&world, out, cx.now) == Polled::Busy;
+        if moved || buried { Polled::Busy } else { Polled::Idle }
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {

@@ -85,10 +85,10 @@ impl Work {
     /// take it for its own when it comes back from the transport, on another worker.
     #[inline]
     pub(super) fn add(&mut self, ledger: &Ledger, key: Key) {
-        let Some(posted) = ledger.post(key) else { return };
-        let slot = ledger.at(ledger.position(key));
-        self.requests[self.n] = slot.work(posted);
-        self.earliest = self.earliest.min(slot.deadline());
+        let Some((slot, posted)) = ledger.post(key) else { return };
+        let (work, deadline) = slot.work(posted);
+        self.requests[self.n] = work;
+        self.earliest = self.earliest.min(deadline);
         self.n += 1;
     }
 
