@@ -160,10 +160,10 @@ mod tests {
             (0, 65, [true; 4]),
         ] {
             let ledger = run(65);
-            let slice = Slot::vacant();
+            let slice = ledger.at(0);
             slice.bear(&birth(100 + at, len));
-            ledger.note_failure(&slice, false, late);
-            ledger.note_failure(&slice, false, Code::new(Reason::Cancelled, 1));
+            ledger.note_failure(slice, false, late);
+            ledger.note_failure(slice, false, Code::new(Reason::Cancelled, 1));
             assert_eq!(failed(&ledger), expected, "{len} bytes at {at}");
             let count = expected.iter().filter(|failed| **failed).count() as u32;
             assert_eq!(ledger.tally_run(0), (4, count));
