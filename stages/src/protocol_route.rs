@@ -104,7 +104,7 @@ impl Stage<Key> for Route {
         let ledger = &*world.ledger;
         // Slices of one request go the same way.
         let mut last = None;
-        while input.len() > 0 {
+        while !input.is_empty() {
             let (mut keys, mut n) = ([Key::default(); BATCH], 0);
             let room = out.room_for_all(OUT);
             for key in input.iter().take(room) {
