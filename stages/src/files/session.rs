@@ -132,26 +132,35 @@ impl FileSession {
                 Ok(FileAnswer::Place { segment: lease.root.name.clone(), start, len })
             }
             FileRequest::ReadUpload { upload, path, lease, file_offset, lease_offset, len } => {
-                let held = self.lease(lease)?;
-                let into = held.at(lease_offset, len)?;
-                let regions = self.world.regions.clone();
-                if !path.is_empty() {
-                    let staged = self.staged(upload)?.ok_or(FileError::NoUpload(upload))?;
-                    let read = move |scratch: &mut [u8]| {
-                        staged.root.allow(&path, Op::Read)?;
-                        let dir = staged.generation.dir();
-                        listing::read(&held, dir, &regions, &path, file_offset, (into, len), scratch)
-                    };
-                    return self.job(read).await;
-                }
-                let upload = self.upload(upload)?;
-                let read = move |scratch: &mut [u8]| {
-                    upload.reread(&regions, &held, (file_offset, len), into, scratch)
-                };
-                self.job(read).await
+                self.reread(upload, path, lease, file_offset, (lease_offset, len)).await
             }
             FileRequest::Pull(_) => Err(FileError::Unable("this node carries out no pulls")),
         }
+    }
+
+    /// Puts bytes of an upload, or of the file `path` of a generation, into a lease.
+    async fn reread(
+        &self,
+        id: u32,
+        path: String,
+        lease: u32,
+        offset: u64,
+        (lease_offset, len): (u64, u64),
+    ) -> Result<FileAnswer, FileError> {
+        let held = self.lease(lease)?;
+        let into = held.at(lease_offset, len)?;
+        let regions = self.world.regions.clone();
+        if path.is_empty() {
+            let upload = self.upload(id)?;
+            let read = move |scratch: &mut [u8]| upload.reread(&regions, &held, (offset, len), into, scratch);
+            return self.job(read).await;
+        }
+        let staged = self.staged(id)?.ok_or(FileError::NoUpload(id))?;
+        let read = move |scratch: &mut [u8]| {
+            staged.root.allow(&path, Op::Read)?;
+            listing::read(&held, staged.generation.dir(), &regions, &path, offset, (into, len), scratch)
+        };
+        self.job(read).await
     }
 
     /// Where the bytes of a pull shall land.
