@@ -149,12 +149,13 @@ impl Bed {
         }
         let source = rig.world.regions.add(Memory::allocate(MEMORY).unwrap(), Access::Local).unwrap();
         let mut bed = Self { rig, there, peers, source, requests: Vec::new() };
-        bed.requests = (0..case.requests).map(|n| bed.request(n, case.len)).collect();
+        // Small ones do not touch each other: those that do would travel as one.
+        let step = if case.len < case.slice { 2 * case.len } else { case.len };
+        bed.requests = (0..case.requests).map(|n| bed.request(n, n * step % MEMORY, case.len)).collect();
         bed
     }
 
-    fn request(&self, n: u64, len: u64) -> Request {
-        let at = n * len % MEMORY;
+    fn request(&self, n: u64, at: u64, len: u64) -> Request {
         let peer = self.peers[n as usize % self.peers.len()];
         Request::write(self.source, at, self.rig.remote(peer, &self.there, at), len)
     }
