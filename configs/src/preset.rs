@@ -25,6 +25,8 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "rdma", text: include_str!("../pipelines/rdma.toml") },
     Preset { name: "gpu_rdma", text: include_str!("../pipelines/gpu_rdma.toml") },
     Preset { name: "nvme_tier", text: include_str!("../pipelines/nvme_tier.toml") },
+    Preset { name: "run_to_completion", text: include_str!("../models/run_to_completion.toml") },
+    Preset { name: "adaptive_polling", text: include_str!("../models/adaptive_polling.toml") },
 ];
 
 /// The text of the preset that a file uses, added to the sources; `None` if it uses none, or after a finding.

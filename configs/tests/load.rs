@@ -111,7 +111,8 @@ fn shipped_files() {
         let loaded = loaded.unwrap_or_else(|findings| panic!("{findings}"));
         assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     }
-    assert!(PRESETS.iter().all(|p| Path::new("pipelines").join(p.name).with_extension("toml").exists()));
+    let shipped = |folder: &str, name: &str| Path::new(folder).join(name).with_extension("toml").exists();
+    assert!(PRESETS.iter().all(|p| shipped("pipelines", p.name) || shipped("models", p.name)));
 }
 
 /// A file that is not there, a directory and a file that is not text are refused with the system's reason.

@@ -8,10 +8,11 @@ use pipeline_graph::Plan;
 use pipeline_stages::catalog::catalog;
 
 fn shipped() -> Vec<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../configs/pipelines");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(root)
-        .expect("the folder is part of the repository")
-        .flatten()
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../configs");
+    let listed = ["pipelines", "models"].map(|folder| std::fs::read_dir(root.join(folder)));
+    let mut files: Vec<PathBuf> = listed
+        .into_iter()
+        .flat_map(|entries| entries.expect("the folders are part of the repository").flatten())
         .map(|e| e.path())
         .collect();
     files.sort();
@@ -54,6 +55,32 @@ fn job_files_are_short() {
         let text = std::fs::read_to_string(&path).expect("it was listed");
         assert!(text.lines().count() < 25, "{job} has {} lines", text.lines().count());
         assert!(text.contains("\nuse = \""), "{job}");
+    }
+}
+
+/// The files of the models are whole, and are one pipeline: the same stages with the same options. Only who runs them, how
+/// the end is told, the edges and the pools differ.
+#[test]
+fn models_differ_only_in_how_they_run() {
+    let files: Vec<_> =
+        shipped().into_iter().filter(|p| p.parent().is_some_and(|d| d.ends_with("models"))).collect();
+    assert!(files.len() >= 2, "{files:?}");
+    let mut first = None;
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("it was listed");
+        let mut table: toml::Table = text.parse().expect("it loads");
+        assert!(!table.contains_key("use"), "{} is not whole", path.display());
+        let stages = table["stages"].as_table_mut().expect("a table");
+        for (_, stage) in stages.iter_mut() {
+            let stage = stage.as_table_mut().expect("a table");
+            for key in ["pool", "via"] {
+                stage.remove(key);
+            }
+        }
+        for key in ["pools", "edges"] {
+            table.remove(key);
+        }
+        assert_eq!(first.get_or_insert_with(|| table.clone()), &table, "{}", path.display());
     }
 }
 

@@ -73,6 +73,7 @@ fn main() {
             depth: depth as u32,
             lanes: lanes as u16,
             wait: if spin { Wait::Spin } else { Wait::Park },
+            target_wait: if spin { Wait::Spin } else { Wait::Park },
             working_set,
             duration: Duration::from_secs(1),
             sockets: sockets.clone(),

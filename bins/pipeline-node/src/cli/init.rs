@@ -20,7 +20,7 @@ use super::file::print;
   pipeline-node init rdma --detect -o decode.toml
   pipeline-node init tcp --detect -o -          # look at it first")]
 pub struct Args {
-    /// The preset it uses: tcp, shm, rdma, gpu_rdma, nvme_tier.
+    /// The preset it uses: tcp, shm, rdma, gpu_rdma, nvme_tier, or a model: run_to_completion, adaptive_polling.
     #[arg(value_name = "PRESET", default_value = "tcp")]
     preset: String,
     /// Fill in the NICs, CPUs and GPUs of this machine.

@@ -20,7 +20,16 @@ fn writes_are_confirmed_and_checked() {
         let bytes = line["bytes"].as_u64().unwrap();
         assert_eq!(line["confirmed_bytes"].as_u64().unwrap(), bytes * 3 * 20);
         assert_eq!((&line["wrong"], &line["errors"], &line["op"]), (&0.into(), &0.into(), &"write".into()));
-        for key in ["gb_per_s_avg", "gb_per_s_peak", "p50_us", "max_us", "ceiling_gb_per_s", "ceiling_pct"] {
+        for key in [
+            "gb_per_s_avg",
+            "gb_per_s_peak",
+            "p50_us",
+            "max_us",
+            "ceiling_gb_per_s",
+            "ceiling_pct",
+            "ceiling_cpu_s_per_gb_initiator",
+            "ceiling_cpu_s_per_gb_target",
+        ] {
             assert!(line[key].as_f64().unwrap() > 0.0, "{key}: {line}");
         }
         let stages: Vec<_> =
@@ -120,4 +129,20 @@ fn sizes_beyond_32_bits() {
     let rate = size as f64 / 1e9 / seconds;
     let told = line["gb_per_s_avg"].as_f64().unwrap();
     assert!((told - rate).abs() / rate < 0.01, "{told} GB/s, {rate} by bytes over time");
+}
+
+/// The shipped models run in a bench, sleeping as they say and spinning as they can be told to; every byte arrives, and the
+/// target that spins is at rest while the bare loop runs, not for ever.
+#[test]
+fn models_are_measured() {
+    for (model, pools) in [("run_to_completion", ["app", "nic"].as_slice()), ("adaptive_polling", &["nic"])] {
+        let file = format!("{}/../../configs/models/{model}.toml", env!("CARGO_MANIFEST_DIR"));
+        let spinning: Vec<String> = pools.iter().map(|p| format!("pools.{p}.wait='spin'")).collect();
+        let spinning: Vec<&str> = spinning.iter().flat_map(|set| ["--set", set.as_str()]).collect();
+        for more in [&[], spinning.as_slice()] {
+            let lines = run(&[&["-c", &file, "--size", "4KiB", "--check"], more].concat());
+            assert_eq!((&lines[0]["wrong"], &lines[0]["errors"]), (&0.into(), &0.into()), "{model}");
+            assert!(lines[0]["ceiling_pct"].as_f64().unwrap() > 0.0, "{model}");
+        }
+    }
 }

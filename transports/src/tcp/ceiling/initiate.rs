@@ -6,7 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::{CeilingReport, CeilingSettings, HELLO_BYTES, Idle, LATENCIES, MAGIC, broken, refused, wait};
+use super::{
+    CPU_TIME, CPU_TIME_BYTES, CeilingReport, CeilingSettings, HELLO_BYTES, Idle, LATENCIES, MAGIC, Wait,
+    broken, cpu_time, refused, wait,
+};
 use crate::memory::{Memory, RegionId};
 use crate::tcp::SEND_BYTES;
 use crate::tcp::frame::{self, ANSWER_BYTES, Answer, COUNT_MAX, Descriptor, HEAD_BYTES, Kind, Tag};
@@ -17,6 +20,8 @@ use crate::wr::Op;
 
 /// How long lanes run before it counts.
 const WARM_UP: Duration = Duration::from_millis(100);
+/// How often a lane is read before it is the next one's turn, if it always has more.
+const READS_A_TURN: usize = 8;
 /// How many times `depth` the oldest batch in flight may be behind the newest.
 const AHEAD: usize = 4;
 
@@ -25,7 +30,8 @@ const AHEAD: usize = 4;
 /// # Errors
 /// The system's reason; `InvalidData` when the other side is no ceiling target or breaks the protocol.
 pub fn initiate(settings: &CeilingSettings, target: SocketAddr) -> io::Result<CeilingReport> {
-    let mut memory = Memory::allocate(settings.working_set.max(settings.bytes)).map_err(refused)?;
+    let mut memory =
+        Memory::allocate(settings.working_set.max(settings.bytes).max(CPU_TIME_BYTES)).map_err(refused)?;
     touch(&mut memory)?;
     let lanes: io::Result<Vec<_>> =
         (0..settings.lanes.max(1)).map(|_| Lane::connect(settings, target, memory.len())).collect();
@@ -78,7 +84,29 @@ impl Run<'_> {
     fn run(mut self) -> io::Result<CeilingReport> {
         // Lanes are new: their congestion windows open first, as those of the pipeline have long done.
         self.phase(WARM_UP.min(self.settings.duration))?;
-        self.phase(self.settings.duration)
+        let (target, own) = (self.target_cpu()?, cpu_time());
+        let mut report = self.phase(self.settings.duration)?;
+        report.cpu = cpu_time().saturating_sub(own);
+        report.target_cpu = self.target_cpu()?.saturating_sub(target);
+        Ok(report)
+    }
+
+    /// What CPU time the target has used so far; between two phases, when nothing is in flight.
+    fn target_cpu(&mut self) -> io::Result<Duration> {
+        let (lane, idle) = (&mut self.lanes[0], &mut Idle::default());
+        let (op, region) = (Op::Read, CPU_TIME);
+        let tag = Tag::default();
+        lane.queue.push_back(Descriptor { tag, op, region, offset: 0, length: CPU_TIME_BYTES });
+        while lane.answered(&self.memory)?.is_none() {
+            let sent = lane.send(self.settings, &self.memory)?;
+            if lane.read(&self.memory)? == Received::Nothing && !sent {
+                wait(Wait::Park, idle, std::iter::once((&lane.stream, lane.blocked)))?;
+                lane.blocked = false;
+            }
+        }
+        let mut nanos = [0; CPU_TIME_BYTES as usize];
+        self.memory.read(0, &mut nanos).map_err(refused)?;
+        Ok(Duration::from_nanos(u64::from_le_bytes(nanos)))
     }
 
     /// Starts batches for `duration`, and waits for the last answer.
@@ -98,8 +126,10 @@ impl Run<'_> {
                 break;
             }
             let mut progress = false;
+            for lane in &mut self.lanes {
+                progress |= lane.send(self.settings, &self.memory)?;
+            }
             for i in 0..self.lanes.len() {
-                progress |= self.lanes[i].send(self.settings, &self.memory)?;
                 progress |= self.receive(i, &mut report)?;
             }
             if progress {
@@ -135,28 +165,36 @@ impl Run<'_> {
         self.batches.push_back((now, s.batch.max(1)));
     }
 
+    /// Takes what a lane has for us. All of it before the next send: whoever answers each piece of what came with a
+    /// request of its own soon sends and gets nothing but small frames.
     fn receive(&mut self, i: usize, report: &mut CeilingReport) -> io::Result<bool> {
-        let lane = &mut self.lanes[i];
-        let read = lane.read(&self.memory)?;
-        while let Some(tag) = lane.answered(&self.memory)? {
-            report.requests += 1;
-            report.bytes += self.settings.bytes;
-            let oldest = (self.next_batch - self.batches.len() as u64) as u32;
-            let at = tag.sequence.wrapping_sub(oldest) as usize;
-            let batch = self.batches.get_mut(at).filter(|b| b.1 > 0);
-            let batch = batch.ok_or_else(|| broken("an answer to nothing"))?;
-            batch.1 -= 1;
-            if batch.1 == 0 {
-                self.open -= 1;
-                if report.batch_ns.len() < LATENCIES {
-                    report.batch_ns.push(batch.0.elapsed().as_nanos() as u64);
+        let (lane, mut any) = (&mut self.lanes[i], false);
+        for _ in 0..READS_A_TURN {
+            let received = lane.read(&self.memory)?;
+            any |= received != Received::Nothing;
+            while let Some(tag) = lane.answered(&self.memory)? {
+                report.requests += 1;
+                report.bytes += self.settings.bytes;
+                let oldest = (self.next_batch - self.batches.len() as u64) as u32;
+                let at = tag.sequence.wrapping_sub(oldest) as usize;
+                let batch = self.batches.get_mut(at).filter(|b| b.1 > 0);
+                let batch = batch.ok_or_else(|| broken("an answer to nothing"))?;
+                batch.1 -= 1;
+                if batch.1 == 0 {
+                    self.open -= 1;
+                    if report.batch_ns.len() < LATENCIES {
+                        report.batch_ns.push(batch.0.elapsed().as_nanos() as u64);
+                    }
                 }
+            }
+            if received != Received::More {
+                break;
             }
         }
         while let Some((_, 0)) = self.batches.front() {
             self.batches.pop_front();
         }
-        Ok(read)
+        Ok(any)
     }
 }
 
@@ -172,7 +210,7 @@ impl Lane {
         let mut hello = [0; HELLO_BYTES];
         hello[..8].copy_from_slice(&MAGIC);
         hello[8..10].copy_from_slice(&settings.lanes.max(1).to_le_bytes());
-        hello[10..12].copy_from_slice(&settings.wait.to_wire().to_le_bytes());
+        hello[10..12].copy_from_slice(&settings.target_wait.to_wire().to_le_bytes());
         hello[12..16].copy_from_slice(&(name.len() as u32).to_le_bytes());
         hello[16..].copy_from_slice(&working_set.to_le_bytes());
         stream.write_all(&hello)?;
@@ -227,15 +265,14 @@ impl Lane {
         }
         frame::put_head(&mut self.head[..], Kind::Request, count);
         self.vector.push(self.head.as_mut_ptr(), HEAD_BYTES + count * frame::DESCRIPTOR_BYTES);
-        if settings.op == Op::Write {
-            for d in self.expected.range(self.expected.len() - count..) {
-                self.vector.push(memory.ptr().wrapping_add(d.offset as usize), d.length as usize);
-            }
+        let frame = self.expected.range(self.expected.len() - count..);
+        for d in frame.filter(|d| d.op == Op::Write) {
+            self.vector.push(memory.ptr().wrapping_add(d.offset as usize), d.length as usize);
         }
         true
     }
 
-    fn read(&mut self, memory: &Memory) -> io::Result<bool> {
+    fn read(&mut self, memory: &Memory) -> io::Result<Received> {
         let mut filled = self.filled;
         // Answers come in the order of the requests, so those of this frame stand first in `expected`.
         for (answer, d) in self.answers[self.next..self.count].iter().zip(&self.expected) {
@@ -246,7 +283,7 @@ impl Lane {
         // SAFETY: the pieces lie in the working set: `answered` has checked their lengths.
         match unsafe { self.inbox.receive(self.stream.as_fd()) } {
             Received::Closed => Err(broken("the target closed the lane")),
-            received => Ok(received != Received::Nothing),
+            received => Ok(received),
         }
     }
 

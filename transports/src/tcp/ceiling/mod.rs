@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use super::settings::Settings;
+use crate::memory::RegionId;
 use crate::wr::Op;
 
 /// How a side waits when its sockets have nothing for it.
@@ -71,8 +72,10 @@ pub struct CeilingSettings {
     pub depth: u32,
     /// Connections; a batch is dealt out over all of them.
     pub lanes: u16,
-    /// How both sides wait.
+    /// How this side waits.
     pub wait: Wait,
+    /// How the target waits.
+    pub target_wait: Wait,
     /// Bytes each side cycles through; at least one request.
     pub working_set: u64,
     /// For how long batches are started, after a warm-up that does not count.
@@ -90,6 +93,10 @@ pub struct CeilingReport {
     pub requests: u64,
     /// From the first byte sent to the last answer.
     pub elapsed: Duration,
+    /// CPU time of this side meanwhile: its loop is one thread.
+    pub cpu: Duration,
+    /// CPU time of the target meanwhile.
+    pub target_cpu: Duration,
     /// From a batch's start to its last answer, ns; at most [`LATENCIES`] of them.
     pub batch_ns: Vec<u64>,
 }
@@ -101,6 +108,15 @@ pub const LATENCIES: usize = 1 << 20;
 const HELLO_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"PNCEIL\0\x01";
 const NAME_MAX: usize = 32;
+/// A READ of [`CPU_TIME_BYTES`] from this region is answered with the CPU time of the target, nanoseconds.
+const CPU_TIME: RegionId = RegionId(u64::MAX);
+const CPU_TIME_BYTES: u64 = 8;
+
+/// CPU time of the calling thread so far.
+fn cpu_time() -> Duration {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
 
 /// Waits until a socket can be read, or, of those in `blocked`, written.
 fn wait<'a>(
@@ -159,6 +175,7 @@ mod tests {
                 depth: 2,
                 lanes,
                 wait,
+                target_wait: wait,
                 working_set: 1 << 20,
                 duration: Duration::from_millis(20),
                 sockets: Settings::default(),
@@ -169,6 +186,10 @@ mod tests {
             assert_eq!(report.bytes, report.requests * 5000);
             assert_eq!(report.requests, report.batch_ns.len() as u64 * 100);
             assert!(report.requests > 0 && report.elapsed >= settings.duration);
+            // Both move bytes, and neither can have worked for longer than it took.
+            for cpu in [report.cpu, report.target_cpu] {
+                assert!(!cpu.is_zero() && cpu <= report.elapsed + settings.duration, "{report:?}");
+            }
         }
     }
 }

@@ -5,7 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 use super::initiate::touch;
-use super::{HELLO_BYTES, Idle, MAGIC, NAME_MAX, Wait, broken, refused, wait};
+use super::{
+    CPU_TIME, CPU_TIME_BYTES, HELLO_BYTES, Idle, MAGIC, NAME_MAX, Wait, broken, cpu_time, refused, wait,
+};
 use crate::memory::Memory;
 use crate::tcp::SEND_BYTES;
 use crate::tcp::frame::{self, Answer, COUNT_MAX, DESCRIPTOR_BYTES, Descriptor, HEAD_BYTES, Kind};
@@ -15,6 +17,8 @@ use crate::tcp::socket;
 use crate::tcp::vector::Vector;
 use crate::wr::Op;
 
+/// Bytes of requests in place that are answered although more of their frame is coming.
+const DUE_BYTES: u64 = 1 << 20;
 /// Largest working set a target makes for an initiator.
 const WORKING_SET_MAX: u64 = 1 << 40;
 
@@ -81,9 +85,13 @@ struct Lane {
     count: usize,
     next: usize,
     filled: u64,
-    /// Requests answered, of those in the frame.
-    answered: usize,
+    /// Requests in place and not answered, their bytes, and whether a frame of them is whole.
+    done: Vec<Descriptor>,
+    pending: u64,
+    whole: bool,
     head: Box<[u8; frame::ANSWERS_BYTES_MAX]>,
+    /// The CPU time that was told last.
+    cpu_ns: Box<[u8; CPU_TIME_BYTES as usize]>,
     vector: Vector,
     blocked: bool,
     closed: bool,
@@ -99,8 +107,11 @@ impl Lane {
             count: 0,
             next: 0,
             filled: 0,
-            answered: 0,
+            done: Vec::with_capacity(COUNT_MAX),
+            pending: 0,
+            whole: false,
             head: Box::new([0; frame::ANSWERS_BYTES_MAX]),
+            cpu_ns: Box::default(),
             vector: Vector::with_capacity(1 + COUNT_MAX),
             blocked: false,
             closed: false,
@@ -108,7 +119,8 @@ impl Lane {
     }
 
     fn turn(&mut self, memory: &Memory, bytes: &mut u64) -> io::Result<bool> {
-        if self.blocked || (!self.vector.is_empty() && !self.send()?) {
+        // What a full socket left undone comes first: payload must not go behind bytes that wait in the buffer.
+        if self.blocked || (!self.vector.is_empty() && !self.send()?) || !self.digest(memory, bytes)? {
             return Ok(false);
         }
         let mut filled = self.filled;
@@ -120,19 +132,27 @@ impl Lane {
         // SAFETY: the pieces lie in the working set: `parse` has checked them.
         let received = unsafe { self.inbox.receive(self.stream.as_fd()) };
         self.closed = received == Received::Closed;
+        self.digest(memory, bytes)?;
+        Ok(received != Received::Nothing && !self.closed)
+    }
+
+    /// Answers what has come; `false` when the socket is full.
+    fn digest(&mut self, memory: &Memory, bytes: &mut u64) -> io::Result<bool> {
         while self.place(memory)? {
-            *bytes += self.descriptors[self.next].length;
+            let descriptor = self.descriptors[self.next];
+            *bytes += descriptor.length;
+            self.pending += descriptor.length;
+            self.done.push(descriptor);
             self.next += 1;
-            // A frame's answers go together; large ones one by one, to keep the initiator's window open.
-            let pending: u64 = self.descriptors[self.answered..self.next].iter().map(|d| d.length).sum();
-            if self.next == self.count || pending >= 1 << 20 {
-                self.answer(memory);
-                if !self.send()? {
-                    break;
-                }
+            self.whole |= self.next == self.count;
+            // Large ones go one by one, to keep the initiator's window open.
+            let due = self.done.len() == COUNT_MAX || self.pending >= DUE_BYTES;
+            if due && !self.answer(memory)? {
+                return Ok(false);
             }
         }
-        Ok(received != Received::Nothing && !self.closed)
+        // What came together is answered together, once its frame is whole.
+        if self.whole { self.answer(memory) } else { Ok(true) }
     }
 
     /// Whether the request at hand is in place, reading the next frame's head when there is none.
@@ -166,27 +186,35 @@ impl Lane {
         }
         for (i, d) in self.descriptors[..count].iter_mut().enumerate() {
             *d = frame::descriptor(bytes, i).map_err(violation)?;
-            if d.offset.checked_add(d.length).is_none_or(|end| end > memory.len()) {
+            let clock = d.region == CPU_TIME && d.op == Op::Read && d.length == CPU_TIME_BYTES;
+            if !clock && d.offset.checked_add(d.length).is_none_or(|end| end > memory.len()) {
                 return Err(broken("a request outside the working set"));
             }
         }
         self.inbox.consume(whole);
-        (self.count, self.next, self.filled, self.answered) = (count, 0, 0, 0);
+        (self.count, self.next, self.filled) = (count, 0, 0);
         Ok(true)
     }
 
-    /// Makes the frame that answers what is in place and not answered.
-    fn answer(&mut self, memory: &Memory) {
+    /// Answers what is in place and not answered; `false` when the socket is full.
+    fn answer(&mut self, memory: &Memory) -> io::Result<bool> {
         self.vector.clear();
-        let done = &self.descriptors[self.answered..self.next];
-        self.vector.push(self.head.as_mut_ptr(), HEAD_BYTES + done.len() * frame::ANSWER_BYTES);
-        frame::put_head(&mut self.head[..], Kind::Answer, done.len());
-        for (i, d) in done.iter().enumerate() {
+        self.vector.push(self.head.as_mut_ptr(), HEAD_BYTES + self.done.len() * frame::ANSWER_BYTES);
+        frame::put_head(&mut self.head[..], Kind::Answer, self.done.len());
+        for (i, d) in self.done.drain(..).enumerate() {
             let length = if d.op == Op::Read { d.length } else { 0 };
             frame::put_answer(&mut self.head[..], i, &Answer { tag: d.tag, refusal: None, length });
-            self.vector.push(memory.ptr().wrapping_add(d.offset as usize), length as usize);
+            let at = match d.region {
+                CPU_TIME => {
+                    *self.cpu_ns = u64::try_from(cpu_time().as_nanos()).unwrap_or(u64::MAX).to_le_bytes();
+                    self.cpu_ns.as_mut_ptr()
+                }
+                _ => memory.ptr().wrapping_add(d.offset as usize),
+            };
+            self.vector.push(at, length as usize);
         }
-        self.answered = self.next;
+        (self.pending, self.whole) = (0, false);
+        self.send()
     }
 
     /// Sends what is left of an answer frame; `false` when the socket is full.

@@ -26,6 +26,16 @@ pub struct Ceiling {
     settings: CeilingSettings,
 }
 
+/// What a round of the bare loop came to.
+pub struct Bare {
+    /// 10⁹ bytes a second.
+    pub gb_per_s: f64,
+    /// CPU seconds of its initiator for 10⁹ bytes.
+    pub cpu_s_per_gb_initiator: f64,
+    /// CPU seconds of its target for 10⁹ bytes.
+    pub cpu_s_per_gb_target: f64,
+}
+
 impl Ceiling {
     /// Starts its target; `None` when no TCP transport is declared.
     ///
@@ -38,8 +48,6 @@ impl Ceiling {
         let address =
             address.map_err(|e| Failure::failed(format!("the bare loop's target: {ready}: {e}")))?;
         let sockets = tcp_settings(tcp);
-        let reap = config.stages.iter().position(|s| s.kind == "cq_reap");
-        let pool = reap.and_then(|i| config.blueprint.stages[i].pool).map(|p| &config.blueprint.pools[p]);
         let settings = CeilingSettings {
             op: match args.op {
                 Direction::Read => Op::Read,
@@ -49,7 +57,8 @@ impl Ceiling {
             batch: cut(args.batch() * args.iov),
             depth: cut(args.depth * args.threads),
             lanes: sockets.lanes,
-            wait: pool.map_or(Wait::Park, |p| as_ours(&p.wait)),
+            wait: wait_of(config, "cq_reap"),
+            target_wait: wait_of(config, "serve"),
             working_set: 0,
             duration: args.iterations.map_or(Duration::from_secs_f64(args.seconds), |_| USUAL),
             sockets,
@@ -57,31 +66,21 @@ impl Ceiling {
         Ok(Some(Self { _child: child, address, settings }))
     }
 
-    /// One round: GB/s.
+    /// One round.
     ///
     /// # Errors
     /// The system's reason.
-    pub fn round(&self, size: u64, iov: u64, layout: Layout) -> Result<f64, Failure> {
-        let bytes = size / iov;
-        let settings =
-            CeilingSettings { bytes, working_set: layout.bytes().max(bytes), ..self.settings.clone() };
-        let report = initiate(&settings, self.address);
-        let report = report.map_err(|e| Failure::failed(format!("the bare loop: {e}")))?;
-        Ok(ratio(report.bytes as f64, report.elapsed.as_nanos() as f64))
+    pub fn round(&self, size: u64, iov: u64, layout: Layout) -> Result<Bare, Failure> {
+        let report = self.report(size, iov, layout)?;
+        let bytes = report.bytes as f64;
+        let per_gb = |cpu: Duration| ratio(cpu.as_nanos() as f64, bytes);
+        Ok(Bare {
+            gb_per_s: ratio(bytes, report.elapsed.as_nanos() as f64),
+            cpu_s_per_gb_initiator: per_gb(report.cpu),
+            cpu_s_per_gb_target: per_gb(report.target_cpu),
+        })
     }
-}
 
-/// The bare loop's wait that is nearest to that of the pool which reaps.
-fn as_ours(wait: &pipeline_graph::blueprint::Wait) -> Wait {
-    let us = wait.spin_ns.saturating_add(wait.yield_ns) / 1_000;
-    match (wait.park_ns, us) {
-        (0, _) => Wait::Spin,
-        (_, 0) => Wait::Park,
-        (_, us) => Wait::SpinThenPark(u16::try_from(us).unwrap_or(u16::MAX - 1)),
-    }
-}
-
-impl Ceiling {
     /// One round, with the latency of each batch.
     ///
     /// # Errors
@@ -91,6 +90,22 @@ impl Ceiling {
         let settings =
             CeilingSettings { bytes, working_set: layout.bytes().max(bytes), ..self.settings.clone() };
         initiate(&settings, self.address).map_err(|e| Failure::failed(format!("the bare loop: {e}")))
+    }
+}
+
+/// The bare loop's wait that is nearest to that of the pool which runs the stage of this kind.
+fn wait_of(config: &Config, kind: &str) -> Wait {
+    let stage = config.stages.iter().position(|s| s.kind == kind);
+    let pool = stage.and_then(|i| config.blueprint.stages[i].pool).map(|p| &config.blueprint.pools[p]);
+    pool.map_or(Wait::Park, |p| as_ours(&p.wait))
+}
+
+fn as_ours(wait: &pipeline_graph::blueprint::Wait) -> Wait {
+    let us = wait.spin_ns.saturating_add(wait.yield_ns) / 1_000;
+    match (wait.park_ns, us) {
+        (0, _) => Wait::Spin,
+        (_, 0) => Wait::Park,
+        (_, us) => Wait::SpinThenPark(u16::try_from(us).unwrap_or(u16::MAX - 1)),
     }
 }
 

@@ -4,6 +4,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::cli::exit::{Failure, Outcome};
 
 /// A running one; dropping it ends it.
@@ -32,6 +34,14 @@ impl Child {
         Ok((child, line))
     }
 
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn signal(&self, signal: Signal) -> Outcome {
+        kill_process(Pid::from_child(&self.0), signal).map_err(Failure::system)
+    }
+
     /// Its number, for messages.
     pub fn pid(&self) -> u32 {
         self.0.id()
@@ -51,6 +61,6 @@ impl Drop for Child {
 /// # Errors
 /// When the system refuses.
 pub fn end_with_parent() -> Outcome {
-    let term = Some(rustix::process::Signal::TERM);
+    let term = Some(Signal::TERM);
     rustix::process::set_parent_process_death_signal(term).map_err(Failure::system)
 }

@@ -17,11 +17,11 @@ mod verify;
 use std::time::Duration;
 
 use pipeline_configs::Loaded;
-use pipeline_graph::{Snapshot, StageStats};
+use pipeline_graph::{Blueprint, PoolKind, Snapshot, StageStats};
 use pipeline_node::{Engine, Peer, Region, Segment};
 
 pub use args::Args;
-use ceiling::Ceiling;
+use ceiling::{Bare, Ceiling};
 use layout::Layout;
 use load::{Load, Until};
 use report::{HEAD, Line, StageLine, stage_table};
@@ -37,6 +37,9 @@ use super::logs;
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Before the first round of a size: links open, memory is touched.
 const WARM_UP: Duration = Duration::from_millis(100);
+/// How long a round of the bare loop may be for a spinning target to be stopped meanwhile: less than what control
+/// waits for a sign of life.
+const REST_MAX_S: f64 = 5.0;
 
 /// Runs it.
 ///
@@ -77,6 +80,7 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
         (Some(_), false) => Ceiling::start(args, &loaded.config)?,
         _ => None,
     };
+    let resting = own.as_ref().filter(|_| spins(&loaded.config.blueprint) && args.seconds <= REST_MAX_S);
     let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
     let region = node.allocate(bytes).map_err(|e| engine(&e))?;
     let peer = node.open_within(&address, OPEN_TIMEOUT).map_err(|e| engine(&e))?;
@@ -88,7 +92,8 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
             segment.len()
         )));
     }
-    let bench = Bench { args, node: &node, peer: &peer, region: &region, segment: &segment, ceiling };
+    let bench =
+        Bench { args, node: &node, peer: &peer, region: &region, segment: &segment, ceiling, resting };
     let mut verdicts = Vec::new();
     for (size, layout) in sizes.into_iter().zip(layouts) {
         let line = bench.size(size, layout)?;
@@ -99,6 +104,11 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
         None => Ok(()),
         Some(failure) => Err(failure),
     }
+}
+
+/// Whether threads of this pipeline never sleep. Then those of the target take a CPU that the bare loop would have.
+fn spins(blueprint: &Blueprint) -> bool {
+    blueprint.pools.iter().any(|p| p.kind == PoolKind::Resident && p.wait.park_ns == 0)
 }
 
 fn layout(args: &Args, size: u64) -> Result<Layout, Failure> {
@@ -159,13 +169,15 @@ struct Bench<'a> {
     region: &'a Region,
     segment: &'a Segment,
     ceiling: Option<Ceiling>,
+    /// The target whose threads never sleep, and so is stopped while the bare loop runs.
+    resting: Option<&'a Target>,
 }
 
 /// What the rounds of a size add up to.
 struct Sum {
     tally: Tally,
     rates: Vec<f64>,
-    ceilings: Vec<f64>,
+    ceilings: Vec<Bare>,
     submitted: Vec<u64>,
     cpu_ns: u64,
     target_cpu_ns: Option<u64>,
@@ -220,6 +232,7 @@ impl Bench<'_> {
         };
         for _ in 0..self.args.rounds {
             if let Some(ceiling) = &self.ceiling {
+                let _resting = self.resting.map(Target::rest).transpose()?;
                 sum.ceilings.push(ceiling.round(load.size, self.args.iov, load.layout)?);
             }
             self.node.reset_peaks();
@@ -249,10 +262,14 @@ impl Bench<'_> {
 fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
     let tally = &sum.tally;
     let gb = tally.bytes as f64 / 1e9;
-    let ceiling = (!sum.ceilings.is_empty()).then(|| median(&mut sum.ceilings.clone()));
+    let bare = |what: fn(&Bare) -> f64| {
+        (!sum.ceilings.is_empty()).then(|| median(&mut sum.ceilings.iter().map(what).collect::<Vec<_>>()))
+    };
+    let ceiling_cpu = (bare(|b| b.cpu_s_per_gb_initiator), bare(|b| b.cpu_s_per_gb_target));
+    let ceiling = bare(|b| b.gb_per_s);
     // Round by round: the machine's speed drifts, and both halves of a round saw the same machine.
     let mut shares: Vec<f64> =
-        sum.rates.iter().zip(&sum.ceilings).map(|(r, c)| 100.0 * ratio(*r, *c)).collect();
+        sum.rates.iter().zip(&sum.ceilings).map(|(r, c)| 100.0 * ratio(*r, c.gb_per_s)).collect();
     let gb_per_s = median(&mut sum.rates);
     Line {
         bytes: size,
@@ -272,6 +289,8 @@ fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
         cpu_s_per_gb_target: sum.target_cpu_ns.map(|ns| ratio(ns as f64 / 1e9, gb)),
         ceiling_gb_per_s: ceiling,
         ceiling_pct: (!shares.is_empty()).then(|| median(&mut shares)),
+        ceiling_cpu_s_per_gb_initiator: ceiling_cpu.0,
+        ceiling_cpu_s_per_gb_target: ceiling_cpu.1,
         confirmed_bytes: tally.bytes,
         wrong,
         errors: tally.errors,

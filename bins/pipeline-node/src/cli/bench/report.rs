@@ -42,6 +42,10 @@ pub struct Line {
     pub ceiling_gb_per_s: Option<f64>,
     /// `gb_per_s_avg` in percent of it.
     pub ceiling_pct: Option<f64>,
+    /// CPU seconds of the bare loop's initiator for 10⁹ bytes, median of the rounds.
+    pub ceiling_cpu_s_per_gb_initiator: Option<f64>,
+    /// CPU seconds of the bare loop's target for 10⁹ bytes, median of the rounds.
+    pub ceiling_cpu_s_per_gb_target: Option<f64>,
     /// Bytes applied at the destination.
     pub confirmed_bytes: u64,
     /// Bytes that `--check` found different; null without `--check`.
@@ -81,7 +85,7 @@ pub struct StageLine {
 
 /// The head of the table of sizes.
 pub const HEAD: &str = "     bytes op    batch depth  GB/s-avg GB/s-peak  Gbit/s   Mreq/s   p50(us)   p90(us)   p99(us) p99.9(us)   max(us) \
- cpu-s/GB(ini,tgt) %ceiling    #wrong";
+ cpu-s/GB(ini,tgt) %ceiling      of-ceiling    #wrong";
 
 impl Line {
     /// A row under [`HEAD`].
@@ -103,7 +107,9 @@ impl Line {
             let _ = write!(row, " {us:>9.1}");
         }
         let wrong = self.wrong.map_or("-".into(), |w| w.to_string());
-        let _ = write!(row, " {cpu:>17} {:>8} {wrong:>9}", optional(self.ceiling_pct, 1));
+        let bare = [self.ceiling_cpu_s_per_gb_initiator, self.ceiling_cpu_s_per_gb_target];
+        let bare = bare.map(|cpu| optional(cpu, 3)).join(",");
+        let _ = write!(row, " {cpu:>17} {:>8} {bare:>15} {wrong:>9}", optional(self.ceiling_pct, 1));
         if self.errors > 0 {
             let _ = write!(row, "  {} requests failed", self.errors);
         }
@@ -153,6 +159,8 @@ mod tests {
             cpu_s_per_gb_target: None,
             ceiling_gb_per_s: Some(2.0),
             ceiling_pct: Some(75.0),
+            ceiling_cpu_s_per_gb_initiator: Some(0.25),
+            ceiling_cpu_s_per_gb_target: Some(0.125),
             confirmed_bytes: 4_294_967_297,
             wrong: Some(0),
             errors: 0,
@@ -179,7 +187,8 @@ mod tests {
         let mut keys: Vec<_> = value.as_object().unwrap().keys().cloned().collect();
         let wanted = "bytes op batch depth gb_per_s_avg gb_per_s_peak gbit_per_s_avg mreq_per_s p50_us p90_us \
                       p99_us p999_us max_us cpu_s_per_gb_initiator cpu_s_per_gb_target ceiling_gb_per_s \
-                      ceiling_pct confirmed_bytes wrong errors stages";
+                      ceiling_pct ceiling_cpu_s_per_gb_initiator ceiling_cpu_s_per_gb_target confirmed_bytes \
+                      wrong errors stages";
         let mut wanted: Vec<_> = wanted.split_whitespace().map(str::to_owned).collect();
         keys.sort();
         wanted.sort();

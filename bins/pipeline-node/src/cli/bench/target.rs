@@ -1,8 +1,22 @@
 //! The target that `bench` starts when none is named: another node of the same file, on loopback.
 
+use rustix::process::Signal;
+
 use super::args::Args;
 use super::child::Child;
 use crate::cli::exit::Failure;
+
+/// A target node that is stopped.
+pub struct Resting<'a> {
+    child: &'a Child,
+}
+
+impl Drop for Resting<'_> {
+    fn drop(&mut self) {
+        // A process that is gone needs no waking; the next thing asked of it says so.
+        let _ = self.child.signal(Signal::CONT);
+    }
+}
 
 /// A running target node.
 pub struct Target {
@@ -37,6 +51,15 @@ impl Target {
             Some(address) => Ok(Self { child, address: address.to_owned() }),
             None => Err(Failure::failed(format!("the target process said: {line}"))),
         }
+    }
+
+    /// Stops its process until the answer is dropped: for short, or its peers think it dead.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn rest(&self) -> Result<Resting<'_>, Failure> {
+        self.child.signal(Signal::STOP)?;
+        Ok(Resting { child: &self.child })
     }
 
     /// Its process, for messages.
