@@ -260,7 +260,10 @@ fn rows_end_with_their_request() {
         let all = summary.bytes == u64::from(ROWS) * 64;
         let end = if all && deadline.is_none() { None } else { Some(expected) };
         assert_eq!(reasons(&batch), [end]);
-        assert!(summary.bytes % 64 == 0 && (deadline.is_none() || summary.bytes == 0), "{summary:?}");
+        assert!(
+            summary.bytes.is_multiple_of(64) && (deadline.is_none() || summary.bytes == 0),
+            "{summary:?}"
+        );
         drop(batch);
         until("windows and slots are back", || client.usage().is_idle());
     }

@@ -57,7 +57,7 @@ fn tables() {
     assert!(text.contains("a process of our own"), "it says so: {text}");
 }
 
-/// The bare loop alone: rates and latencies, as JSON and as a table, for reads as well; what makes no
+/// The bare loop alone: rates, latencies and CPU time of both sides, as JSON and as a table, for reads as well; what makes no
 /// sense with it is refused.
 #[test]
 fn the_bare_loop_alone() {
@@ -69,7 +69,9 @@ fn the_bare_loop_alone() {
         assert_eq!(lines.iter().map(|l| l["bytes"].as_u64().unwrap()).collect::<Vec<_>>(), [4096, 65_536]);
         for line in lines {
             let number = |key: &str| line[key].as_f64().unwrap_or_else(|| panic!("{key}: {line}"));
-            assert!(number("ceiling_gb_per_s") > 0.0, "{line}");
+            for key in ["ceiling_gb_per_s", "ceiling_cpu_s_per_gb_initiator", "ceiling_cpu_s_per_gb_target"] {
+                assert!(number(key) > 0.0, "{key}: {line}");
+            }
             assert!(0.0 < number("ceiling_p50_us") && number("ceiling_p50_us") <= number("ceiling_p99_us"));
         }
         assert!(stdout(&[&words[..], &short].concat()).contains("ceiling-GB/s"));

@@ -2,14 +2,13 @@
 //! Deliberately no engine of ours in the process: what runs is the loop and nothing beside it.
 
 use pipeline_node::Config;
-use pipeline_transports::tcp::ceiling::CeilingReport;
 use serde::Serialize;
 
 use super::args::Args;
-use super::ceiling::Ceiling;
+use super::ceiling::{Bare, Ceiling};
 use super::host;
 use super::layout::Layout;
-use super::tally::{median, ratio};
+use super::tally::median;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::file;
 
@@ -23,33 +22,11 @@ struct Line {
     ceiling_gb_per_s: f64,
     ceiling_p50_us: f64,
     ceiling_p99_us: f64,
+    ceiling_cpu_s_per_gb_initiator: f64,
+    ceiling_cpu_s_per_gb_target: f64,
 }
 
-/// What a round of the bare loop came to.
-struct Bare {
-    gb_per_s: f64,
-    p50_us: f64,
-    p99_us: f64,
-}
-
-impl Bare {
-    fn of(mut report: CeilingReport) -> Self {
-        report.batch_ns.sort_unstable();
-        Self {
-            gb_per_s: ratio(report.bytes as f64, report.elapsed.as_nanos() as f64),
-            p50_us: percentile_us(&report.batch_ns, 50),
-            p99_us: percentile_us(&report.batch_ns, 99),
-        }
-    }
-}
-
-/// The least of `sorted_ns` that so many percent do not exceed; 0 of none.
-fn percentile_us(sorted_ns: &[u64], percent: usize) -> f64 {
-    let rank = (sorted_ns.len() * percent).div_ceil(100).max(1);
-    sorted_ns.get(rank - 1).map_or(0.0, |ns| *ns as f64 / 1e3)
-}
-
-const HEAD: &str = "     bytes op    batch depth ceiling-GB/s   p50(us)   p99(us)";
+const HEAD: &str = "     bytes op    batch depth ceiling-GB/s   p50(us)   p99(us) cpu-s/GB(ini,tgt)";
 
 /// Runs all sizes.
 ///
@@ -66,7 +43,7 @@ pub fn run(args: &Args, config: &Config, layouts: &[Layout]) -> Outcome {
     }
     for (size, layout) in args.sizes().into_iter().zip(layouts) {
         let rounds: Result<Vec<Bare>, Failure> =
-            (0..args.rounds).map(|_| Ok(Bare::of(ceiling.report(size, args.iov, *layout)?))).collect();
+            (0..args.rounds).map(|_| ceiling.round(size, args.iov, *layout)).collect();
         let line = line(args, size, &rounds?);
         let text = match args.json {
             true => serde_json::to_string(&line).map_err(Failure::system)?,
@@ -87,14 +64,18 @@ fn line(args: &Args, size: u64, rounds: &[Bare]) -> Line {
         ceiling_gb_per_s: middle(|b| b.gb_per_s),
         ceiling_p50_us: middle(|b| b.p50_us),
         ceiling_p99_us: middle(|b| b.p99_us),
+        ceiling_cpu_s_per_gb_initiator: middle(|b| b.cpu_s_per_gb_initiator),
+        ceiling_cpu_s_per_gb_target: middle(|b| b.cpu_s_per_gb_target),
     }
 }
 
 impl Line {
     /// A row under [`HEAD`].
     fn row(&self) -> String {
+        let cpu =
+            format!("{:.3},{:.3}", self.ceiling_cpu_s_per_gb_initiator, self.ceiling_cpu_s_per_gb_target);
         format!(
-            "{:>10} {:<5} {:>5} {:>5} {:>12.3} {:>9.1} {:>9.1}",
+            "{:>10} {:<5} {:>5} {:>5} {:>12.3} {:>9.1} {:>9.1} {cpu:>17}",
             self.bytes,
             self.op,
             self.batch,
@@ -110,15 +91,6 @@ impl Line {
 mod tests {
     use super::*;
 
-    /// A percentile is a value that occurred, never below its share; nothing measured is zero.
-    #[test]
-    fn percentiles() {
-        let ns: Vec<u64> = (1..=100).map(|i| i * 1_000).collect();
-        assert_eq!((percentile_us(&ns, 50), percentile_us(&ns, 99)), (50.0, 99.0));
-        assert_eq!((percentile_us(&ns[..1], 50), percentile_us(&ns[..3], 50)), (1.0, 2.0));
-        assert_eq!(percentile_us(&[], 99), 0.0);
-    }
-
     /// A row keeps to the columns of its head.
     #[test]
     fn rows_stand_under_the_head() {
@@ -130,6 +102,8 @@ mod tests {
             ceiling_gb_per_s: 4.5,
             ceiling_p50_us: 15_000.0,
             ceiling_p99_us: 22_000.0,
+            ceiling_cpu_s_per_gb_initiator: 0.25,
+            ceiling_cpu_s_per_gb_target: 0.125,
         };
         assert_eq!(line.row().len(), HEAD.len(), "\n{HEAD}\n{}", line.row());
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pipeline_node::Config;
 use pipeline_stages::catalog::tcp_settings;
 use pipeline_transports::Op;
-use pipeline_transports::tcp::ceiling::{CeilingReport, CeilingSettings, Wait, initiate, serve};
+use pipeline_transports::tcp::ceiling::{CeilingSettings, Wait, initiate, serve};
 
 use super::args::{Args, Direction};
 use super::child::Child;
@@ -30,6 +30,10 @@ pub struct Ceiling {
 pub struct Bare {
     /// 10⁹ bytes a second.
     pub gb_per_s: f64,
+    /// From a batch's start to its last answer, median.
+    pub p50_us: f64,
+    /// The same, 99 %.
+    pub p99_us: f64,
     /// CPU seconds of its initiator for 10⁹ bytes.
     pub cpu_s_per_gb_initiator: f64,
     /// CPU seconds of its target for 10⁹ bytes.
@@ -71,25 +75,21 @@ impl Ceiling {
     /// # Errors
     /// The system's reason.
     pub fn round(&self, size: u64, iov: u64, layout: Layout) -> Result<Bare, Failure> {
-        let report = self.report(size, iov, layout)?;
+        let bytes = size / iov;
+        let settings =
+            CeilingSettings { bytes, working_set: layout.bytes().max(bytes), ..self.settings.clone() };
+        let report = initiate(&settings, self.address);
+        let mut report = report.map_err(|e| Failure::failed(format!("the bare loop: {e}")))?;
+        report.batch_ns.sort_unstable();
         let bytes = report.bytes as f64;
         let per_gb = |cpu: Duration| ratio(cpu.as_nanos() as f64, bytes);
         Ok(Bare {
             gb_per_s: ratio(bytes, report.elapsed.as_nanos() as f64),
+            p50_us: percentile_us(&report.batch_ns, 50),
+            p99_us: percentile_us(&report.batch_ns, 99),
             cpu_s_per_gb_initiator: per_gb(report.cpu),
             cpu_s_per_gb_target: per_gb(report.target_cpu),
         })
-    }
-
-    /// One round, with the latency of each batch.
-    ///
-    /// # Errors
-    /// The system's reason.
-    pub fn report(&self, size: u64, iov: u64, layout: Layout) -> Result<CeilingReport, Failure> {
-        let bytes = size / iov;
-        let settings =
-            CeilingSettings { bytes, working_set: layout.bytes().max(bytes), ..self.settings.clone() };
-        initiate(&settings, self.address).map_err(|e| Failure::failed(format!("the bare loop: {e}")))
     }
 }
 
@@ -109,6 +109,12 @@ fn as_ours(wait: &pipeline_graph::blueprint::Wait) -> Wait {
     }
 }
 
+/// The least of `sorted_ns` that so many percent do not exceed; 0 of none.
+fn percentile_us(sorted_ns: &[u64], percent: usize) -> f64 {
+    let rank = (sorted_ns.len() * percent).div_ceil(100).max(1);
+    sorted_ns.get(rank - 1).map_or(0.0, |ns| *ns as f64 / 1e3)
+}
+
 fn cut(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -125,5 +131,19 @@ pub fn target() -> Outcome {
     loop {
         // A run that breaks off is over; the next one may come.
         let _ = serve(&listener);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A percentile is a value that occurred, never below its share; nothing measured is zero.
+    #[test]
+    fn percentiles() {
+        let ns: Vec<u64> = (1..=100).map(|i| i * 1_000).collect();
+        assert_eq!((percentile_us(&ns, 50), percentile_us(&ns, 99)), (50.0, 99.0));
+        assert_eq!((percentile_us(&ns[..1], 50), percentile_us(&ns[..3], 50)), (1.0, 2.0));
+        assert_eq!(percentile_us(&[], 99), 0.0);
     }
 }
