@@ -25,6 +25,14 @@ pub struct RemotePlace {
     pub into: bool,
 }
 
+/// As it was written, but for a `/` at its end.
+impl std::fmt::Display for RemotePlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.peer, self.segment)?;
+        if self.path.is_empty() { Ok(()) } else { write!(f, "/{}", self.path) }
+    }
+}
+
 impl Place {
     /// Remote when a `:` stands before the first `/` (outside brackets); `./a:b` is local.
     ///
@@ -60,7 +68,7 @@ mod tests {
         }
     }
 
-    /// Peers with ports, names, and IPv6 in brackets or bare are cut from the segment at the right colon.
+    /// Peers with ports, names, and IPv6 in brackets or bare are cut from the segment at the right colon, and said as written.
     #[test]
     fn remote_places() {
         let cases = [
@@ -72,6 +80,8 @@ mod tests {
         ];
         for (text, (peer, segment, path, into)) in cases {
             assert_eq!(remote(text), (peer.into(), segment.into(), path.into(), into), "{text}");
+            let Ok(Place::Remote(place)) = Place::parse(text) else { unreachable!("it was one above") };
+            assert_eq!(place.to_string(), text.trim_end_matches('/'));
         }
     }
 

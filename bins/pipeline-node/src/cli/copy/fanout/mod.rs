@@ -57,7 +57,7 @@ pub fn run(
             .map(|(index, (peer, place))| {
                 let (board, all, neighbours) = (&board, &all, neighbours.as_slice());
                 scope.spawn(move || {
-                    let label = format!("{}:{}", place.peer, place.segment);
+                    let label = place.to_string();
                     let progress = Progress::part(&label);
                     let member = peer.as_ref().map(|peer| {
                         let way = (index, shape.way_back(index));
