@@ -158,7 +158,7 @@ fn exactly_once_or_failed() {
         let (client, kv, region, turns) = (&client, &kv, &region, &turns);
         let send = |t: usize| {
             let mut ends = Vec::new();
-            for first in (0..).step_by(10).take_while(|first| *first < 250 || turns.load(Relaxed) < 12) {
+            for first in (0..).step_by(10).take_while(|first| *first < 250 || turns.load(Relaxed) <= 12) {
                 let bodies: Vec<_> = (first..first + 10).map(|i| format!("{t}-{i}")).collect();
                 let batches: Vec<_> =
                     bodies.iter().map(|body| submit(client, region, kv, body, PATIENCE)).collect();
