@@ -11,6 +11,7 @@ mod file;
 mod generate_trace;
 mod graph;
 mod init;
+mod load;
 mod logs;
 mod quantity;
 mod run;

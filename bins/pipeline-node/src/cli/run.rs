@@ -8,10 +8,10 @@ use clap::Args as ClapArgs;
 use pipeline_node::{DrainReport, Engine, Laggard, Remaining};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::bench::child::end_with_parent;
 use super::exit::{Failure, Outcome};
 use super::failures::engine;
 use super::file::{self, source};
+use super::load::child::end_with_parent;
 use super::logs;
 
 /// How often the laggards are named while the node drains.

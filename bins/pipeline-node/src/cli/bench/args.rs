@@ -2,29 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 
 use super::trace::TraceArgs;
+use crate::cli::load::Direction;
 use crate::cli::quantity::{bytes, positive};
-
-/// Direction of the transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Direction {
-    /// The target's bytes to here.
-    Read,
-    /// Bytes from here to the target.
-    Write,
-}
-
-impl Direction {
-    /// As in the report.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
 
 /// Measure what a pipeline does: one line a size, a table by stage, and the ceiling in the same run.
 ///

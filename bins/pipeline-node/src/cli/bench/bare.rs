@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::args::Args;
 use super::ceiling::{Bare, Ceiling};
 use super::host;
-use super::layout::Layout;
-use super::tally::median;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::file;
+use crate::cli::load::layout::Layout;
+use crate::cli::load::tally::median;
 
 /// One size: medians of the rounds. The keys are those of a whole bench, as far as they are about the bare loop.
 #[derive(Debug, Serialize)]

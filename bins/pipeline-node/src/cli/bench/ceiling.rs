@@ -10,11 +10,12 @@ use pipeline_stages::catalog::tcp_settings;
 use pipeline_transports::Op;
 use pipeline_transports::tcp::ceiling::{CeilingSettings, Wait, initiate, serve};
 
-use super::args::{Args, Direction};
-use super::child::Child;
-use super::layout::Layout;
-use super::tally::ratio;
+use super::args::Args;
 use crate::cli::exit::{Failure, Outcome};
+use crate::cli::load::Direction;
+use crate::cli::load::child::Child;
+use crate::cli::load::layout::Layout;
+use crate::cli::load::tally::ratio;
 
 /// How long a round of it runs when the pipeline's rounds are counted in batches.
 const USUAL: Duration = Duration::from_millis(250);
@@ -47,10 +48,6 @@ impl Ceiling {
     /// When the process cannot be started.
     pub fn start(args: &Args, config: &Config) -> Result<Option<Self>, Failure> {
         let Some(tcp) = config.transports.iter().find(|t| t.kind == "tcp") else { return Ok(None) };
-        let (child, ready) = Child::start(&["ceiling-target".to_owned()])?;
-        let address = ready.trim().parse();
-        let address =
-            address.map_err(|e| Failure::failed(format!("the bare loop's target: {ready}: {e}")))?;
         let sockets = tcp_settings(tcp);
         let settings = CeilingSettings {
             op: match args.op {
@@ -67,7 +64,19 @@ impl Ceiling {
             duration: args.iterations.map_or(Duration::from_secs_f64(args.seconds), |_| USUAL),
             sockets,
         };
-        Ok(Some(Self { _child: child, address, settings }))
+        Self::of(settings).map(Some)
+    }
+
+    /// Starts its target, for rounds like this unless they say otherwise.
+    ///
+    /// # Errors
+    /// When the process cannot be started.
+    pub fn of(settings: CeilingSettings) -> Result<Self, Failure> {
+        let (child, ready) = Child::start(&["ceiling-target".to_owned()])?;
+        let address = ready.trim().parse();
+        let address =
+            address.map_err(|e| Failure::failed(format!("the bare loop's target: {ready}: {e}")))?;
+        Ok(Self { _child: child, address, settings })
     }
 
     /// One round.
@@ -78,7 +87,15 @@ impl Ceiling {
         let bytes = size / iov;
         let settings =
             CeilingSettings { bytes, working_set: layout.bytes().max(bytes), ..self.settings.clone() };
-        let report = initiate(&settings, self.address);
+        self.run(&settings)
+    }
+
+    /// One round of any shape.
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub fn run(&self, settings: &CeilingSettings) -> Result<Bare, Failure> {
+        let report = initiate(settings, self.address);
         let mut report = report.map_err(|e| Failure::failed(format!("the bare loop: {e}")))?;
         report.batch_ns.sort_unstable();
         let bytes = report.bytes as f64;
@@ -124,7 +141,7 @@ fn cut(n: u64) -> u32 {
 /// # Errors
 /// 71 when it cannot listen.
 pub fn target() -> Outcome {
-    super::child::end_with_parent()?;
+    crate::cli::load::child::end_with_parent()?;
     let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::system)?;
     println!("{}", listener.local_addr().map_err(Failure::system)?);
     std::io::stdout().flush().map_err(Failure::system)?;

@@ -3,14 +3,9 @@
 mod args;
 mod bare;
 pub mod ceiling;
-pub mod child;
 mod host;
-mod layout;
-mod load;
 mod pattern;
 mod report;
-mod tally;
-mod target;
 pub mod trace;
 mod verify;
 
@@ -22,15 +17,17 @@ use pipeline_node::{Engine, Peer, Region, Segment};
 
 pub use args::Args;
 use ceiling::{Bare, Ceiling};
-use layout::Layout;
-use load::{Load, Until};
 use report::{HEAD, Line, StageLine, stage_table};
-use tally::{Tally, median, ratio};
-use target::Target;
 
 use super::exit::{Failure, Outcome};
 use super::failures::engine;
 use super::file::{self, source};
+use super::load::Waiting;
+use super::load::layout::Layout;
+use super::load::tally::{Tally, median, ratio};
+use super::load::target::Target;
+use super::load::timed::{Load, Until};
+use super::load::usage::cpu_ns;
 use super::logs;
 
 /// How long the target may take to be reached.
@@ -67,7 +64,7 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
     let bytes = layouts.iter().map(Layout::bytes).max().unwrap_or(1);
     let (own, address) = match args.target.as_slice() {
         [] => {
-            let own = Target::start(args, bytes)?;
+            let own = target(args, bytes)?;
             let address = own.address.clone();
             (Some(own), address)
         }
@@ -104,6 +101,11 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
         None => Ok(()),
         Some(failure) => Err(failure),
     }
+}
+
+/// Another node of the same file.
+fn target(args: &Args, bytes: u64) -> Result<Target, Failure> {
+    Target::start(args.file.as_deref(), &args.set, &args.segment, bytes)
 }
 
 /// Whether threads of this pipeline never sleep. Then those of the target take a CPU that the bare loop would have.
@@ -203,6 +205,7 @@ impl Bench<'_> {
             threads: args.threads,
             rate: args.rate,
             until,
+            waits: Waiting::Wait,
         };
         let seed = size.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         if args.check {
@@ -236,9 +239,9 @@ impl Bench<'_> {
                 sum.ceilings.push(ceiling.round(load.size, self.args.iov, load.layout)?);
             }
             self.node.reset_peaks();
-            let (before, cpu, target) = (self.node.stats(), own_cpu_ns(), self.peer.cpu_ns().ok());
+            let (before, cpu, target) = (self.node.stats(), cpu_ns(), self.peer.cpu_ns().ok());
             let round = load.run();
-            sum.cpu_ns += own_cpu_ns() - cpu;
+            sum.cpu_ns += cpu_ns() - cpu;
             let spent =
                 self.peer.cpu_ns().ok().zip(target).map(|(after, before)| after.saturating_sub(before));
             sum.target_cpu_ns = sum.target_cpu_ns.zip(spent).map(|(a, b)| a + b);
@@ -313,10 +316,4 @@ fn stage_line(stage: &StageStats) -> StageLine {
         util_pct: stage.util_pct(),
         blocked_pct: stage.blocked_pct(),
     }
-}
-
-/// CPU time of this process so far.
-fn own_cpu_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pipeline_node::{Batch, Options, Request, Status};
 
-use super::args::Direction;
-use super::load::Load;
 use super::pattern::{PIECE, fill, wrong};
+use crate::cli::load::Direction;
+use crate::cli::load::timed::Load;
 
 /// Requests of a batch that moves bytes for the check.
 const BATCH: usize = 64;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use pipeline_node::{Engine, Options, Region, Request, Segment, Status};
 
 use super::store::Store;
-use crate::cli::bench::layout::Layout;
 use crate::cli::bench::pattern::{PIECE, fill, wrong};
 use crate::cli::draw::mix;
+use crate::cli::load::layout::Layout;
 
 /// Pieces of a megabyte that are under way together.
 const FLEET: u64 = 8;

@@ -6,10 +6,10 @@ use super::args::{Speed, TraceArgs};
 use super::bytes::Bytes;
 use super::form::Trace;
 use crate::cli::bench::args::Args;
-use crate::cli::bench::host;
-use crate::cli::bench::target::Target;
 use crate::cli::exit::Outcome;
 use crate::cli::file;
+use crate::cli::load::machine::machine;
+use crate::cli::load::target::Target;
 use crate::cli::quantity::human;
 
 /// Prints it: to stdout, or with `--json`, where stdout is one object, to stderr.
@@ -25,7 +25,7 @@ pub fn header(
     own: Option<&Target>,
 ) -> Outcome {
     let options = &args.replay;
-    let mut lines = host::machine();
+    let mut lines = machine();
     lines.push(format!(
         "trace {}: {} requests in {:.1} s, {} blocks of {} tokens, {} different; {:.2} % had occurred before",
         path.display(),

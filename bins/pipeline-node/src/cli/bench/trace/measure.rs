@@ -7,7 +7,7 @@ use super::check::Checker;
 use super::desk::Desk;
 use super::replay::{Outcome, Replay, Setting};
 use crate::cli::bench::args::Args;
-use crate::cli::bench::own_cpu_ns;
+use crate::cli::load::usage::cpu_ns;
 
 /// A replay, and what it cost.
 pub struct Measured {
@@ -33,14 +33,14 @@ pub fn measure(args: &Args, setting: &Setting<'_>, peers: &[Peer]) -> Result<Mea
     let targets = || peers.iter().map(|peer| peer.cpu_ns().ok()).sum::<Option<u64>>();
     let desk = Desk::new(setting.trace, setting.bytes.local.slots as u32, args.replay.store);
     setting.engine.reset_peaks();
-    let (before, cpu, target) = (setting.engine.stats(), own_cpu_ns(), targets());
+    let (before, cpu, target) = (setting.engine.stats(), cpu_ns(), targets());
     let (replayed, (check_cpu_ns, wrong)) = std::thread::scope(|scope| {
         let mut checker = args.check.then(|| Checker::start(scope, setting.bytes));
         let replayed = Replay::new(setting, desk, checker.as_mut()).run();
         (replayed, checker.map_or((0, 0), Checker::finish))
     });
     let mut measured = Measured {
-        cpu_ns: (own_cpu_ns() - cpu).saturating_sub(check_cpu_ns),
+        cpu_ns: (cpu_ns() - cpu).saturating_sub(check_cpu_ns),
         target_cpu_ns: targets().zip(target).map(|(after, before)| after.saturating_sub(before)),
         check_cpu_ns,
         wrong: None,

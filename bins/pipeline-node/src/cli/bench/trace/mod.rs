@@ -33,11 +33,11 @@ use self::report::Report;
 use self::store::{Shares, Store};
 use super::OPEN_TIMEOUT;
 use super::args::Args;
-use super::layout::Layout;
-use super::target::Target;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::failures::engine;
 use crate::cli::file;
+use crate::cli::load::Waiting;
+use crate::cli::load::layout::Layout;
 use crate::cli::quantity::human;
 
 /// Replays a trace and prints the report.
@@ -53,7 +53,7 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
     let own = match args.target.is_empty() {
         true => {
             let layout = Layout::new(block_bytes, pieces, shares.blocks[0], args.memory);
-            Some(Target::start(args, layout.map_err(Failure::usage)?.bytes())?)
+            Some(super::target(args, layout.map_err(Failure::usage)?.bytes())?)
         }
         false => None,
     };
@@ -79,6 +79,8 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
         speed: options.speedup,
         depth: args.depth as usize,
         batch: TraceArgs::batch(args.batch) as usize,
+        waits: Waiting::Wait,
+        is_shown: true,
     };
     let measured = measure(args, &setting, &peers).map_err(Failure::failed)?;
     let report = summary::report(args, &setting, measured, &names);

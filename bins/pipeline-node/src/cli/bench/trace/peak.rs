@@ -1,7 +1,7 @@
 //! The best 100 ms of a replay. Whole batches end at once, and many of them together: so a batch counts evenly over the
 //! time that it was under way, not where it ended. A word for each 100 ms is kept.
 
-use crate::cli::bench::tally::WINDOW_NS;
+use crate::cli::load::tally::WINDOW_NS;
 
 /// Bytes by 100 ms from the start.
 #[derive(Default)]

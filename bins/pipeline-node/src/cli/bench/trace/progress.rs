@@ -15,9 +15,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For so many requests.
-    pub fn new(requests: u64) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
+    /// For so many requests, unless nothing is to be shown.
+    pub fn new(requests: u64, is_shown: bool) -> Self {
+        let bar = (is_shown && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(requests), ProgressDrawTarget::stderr_with_hz(10));
             let style = ProgressStyle::with_template("{bar:32} {pos}/{len} requests  {msg}  {eta}");
             style.map_or(bar.clone(), |style| bar.with_style(style))

@@ -14,7 +14,8 @@ use super::desk::{Counts, Desk, Event, Job};
 use super::form::Trace;
 use super::peak::Peak;
 use super::progress::Progress;
-use crate::cli::bench::tally::Tally;
+use crate::cli::load::Waiting;
+use crate::cli::load::tally::Tally;
 
 /// The longest sleep: ends of other batches than the oldest are seen within it.
 const NAP: Duration = Duration::from_millis(1);
@@ -35,6 +36,10 @@ pub struct Setting<'a> {
     pub depth: usize,
     /// Blocks submitted together.
     pub batch: usize,
+    /// How the loop waits for its batches.
+    pub waits: Waiting,
+    /// Whether a bar may be drawn.
+    pub is_shown: bool,
 }
 
 /// What came of it.
@@ -117,7 +122,7 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
 
     /// Runs it to its end, or to the first trouble and what was under way then.
     pub fn run(mut self) -> Outcome {
-        let mut progress = Progress::new(self.setting.trace.entries.len() as u64);
+        let mut progress = Progress::new(self.setting.trace.entries.len() as u64, self.setting.is_shown);
         self.start = Instant::now();
         loop {
             let mut moved = self.begin();
@@ -354,9 +359,7 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
         let until_due = self.due().map(|due| Duration::from_nanos(due.saturating_sub(self.now())));
         let nap = until_due.filter(|due| !due.is_zero()).map_or(NAP, |due| due.min(NAP));
         match self.flights.front() {
-            Some(flight) => {
-                let _ = flight.batch.wait(nap); // Done or not: the loop looks.
-            }
+            Some(flight) => self.setting.waits.pause(self.setting.engine, &flight.batch, nap),
             None if self.checker.as_ref().is_some_and(|checker| checker.pending() > 0) => {
                 self.take_back(nap);
             }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::cli::bench::report::{StageLine, stage_table};
-use crate::cli::bench::tally::Tally;
+use crate::cli::load::tally::Tally;
 
 /// A replay.
 #[derive(Debug, Serialize)]

@@ -2,9 +2,9 @@
 //! A peer is chosen by the hash of a block's id, so it is the same in every run with as many peers. Places are given
 //! out in the order of the trace, and used again from the first when the segment is smaller (*folded*).
 
-use crate::cli::bench::layout::Layout;
 use crate::cli::draw::mix;
 use crate::cli::exit::Failure;
+use crate::cli::load::layout::Layout;
 
 /// The blocks of one peer.
 pub struct Shelf {

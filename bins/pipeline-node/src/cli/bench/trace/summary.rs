@@ -6,7 +6,7 @@ use super::replay::Setting;
 use super::report::{PeerLine, Report, Times};
 use crate::cli::bench::args::Args;
 use crate::cli::bench::stage_line;
-use crate::cli::bench::tally::ratio;
+use crate::cli::load::tally::ratio;
 
 /// The report of a replay against those peers.
 pub fn report(args: &Args, setting: &Setting<'_>, measured: Measured, names: &[String]) -> Report {

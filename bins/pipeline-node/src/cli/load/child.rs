@@ -1,4 +1,4 @@
-//! Processes of this program that `bench` starts: they tell one line when they are ready, and go when their parent
+//! Processes of this program that `bench` and `compare` start: they tell one line when they are ready, and go when their parent
 //! goes, however that ends.
 
 use std::io::{BufRead, BufReader};

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use pipeline_node::{Batch, Engine, Options, Region, Request, Segment, SubmitError};
 
-use super::args::Direction;
+use super::direction::Direction;
 use super::layout::Layout;
 use super::tally::Tally;
+use super::waiting::Waiting;
 
 /// When a round ends.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,8 @@ pub struct Load<'a> {
     pub rate: Option<f64>,
     /// End.
     pub until: Until,
+    /// How its threads wait for their batches.
+    pub waits: Waiting,
 }
 
 /// What a round came to.
@@ -64,6 +67,10 @@ impl Load<'_> {
     /// Runs one round.
     pub fn run(&self) -> Round {
         let start = Instant::now();
+        if self.threads == 1 {
+            // The calling thread is the application: what it uses stays to be seen.
+            return self.thread(0, start);
+        }
         let rounds: Vec<Round> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 (0..self.threads).map(|t| scope.spawn(move || self.thread(t, start))).collect();
@@ -203,9 +210,7 @@ impl Load<'_> {
         let bound = if due_in_ns == 0 { 10_000_000 } else { due_in_ns.min(100_000_000) };
         let bound = Duration::from_nanos(bound);
         match flights.front() {
-            Some(flight) => {
-                let _ = flight.batch.wait(bound); // Done or not: the caller looks.
-            }
+            Some(flight) => self.waits.pause(self.engine, &flight.batch, bound),
             // Nothing in flight: not due yet, or busy with somebody else's work.
             None => std::thread::sleep(bound.min(Duration::from_micros(100))),
         }

@@ -1,8 +1,9 @@
-//! The target that `bench` starts when none is named: another node of the same file, on loopback.
+//! The target that is started when none is named: another node, in a process of its own, on loopback.
+
+use std::path::Path;
 
 use rustix::process::Signal;
 
-use super::args::Args;
 use super::child::Child;
 use crate::cli::exit::Failure;
 
@@ -26,14 +27,14 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts one with a segment of `bytes` bytes and waits until it is ready.
+    /// Starts one of this file (or of the preset `tcp`) with these overrides and a segment of `bytes` bytes, and waits until
+    /// it is ready.
     ///
     /// # Errors
     /// When it cannot be started, or ends before it is ready (its stderr is ours).
-    pub fn start(args: &Args, bytes: u64) -> Result<Self, Failure> {
+    pub fn start(file: Option<&Path>, set: &[String], segment: &str, bytes: u64) -> Result<Self, Failure> {
         let mut command = vec!["run".to_owned(), "--json".into(), "--with-parent".into()];
-        command.push(args.file.as_ref().map_or("--built-in".into(), |f| f.display().to_string()));
-        let segment = &args.segment;
+        command.push(file.map_or("--built-in".into(), |f| f.display().to_string()));
         let ours = [
             format!("segments.{segment}.kind='dram'"),
             format!("segments.{segment}.size='{bytes}B'"),
@@ -42,7 +43,7 @@ impl Target {
             "node.name='bench-target'".into(),
             "log.level='warn'".into(),
         ];
-        for set in args.set.iter().chain(&ours) {
+        for set in set.iter().chain(&ours) {
             command.extend(["--set".into(), set.clone()]);
         }
         let (child, line) = Child::start(&command)?;

@@ -1,0 +1,17 @@
+//! What `bench` and `compare` have in common: the timed loop of an application, where its bytes lie, what it counts, and
+//! the processes it runs against. Deliberately without options and without words for users: each command has its own.
+
+pub mod child;
+mod direction;
+pub mod layout;
+pub mod machine;
+pub mod tally;
+pub mod target;
+pub mod timed;
+#[allow(dead_code, reason = "`compare` will use all of it")]
+pub mod usage;
+#[allow(dead_code, reason = "`compare` will use all of it")]
+mod waiting;
+
+pub use direction::Direction;
+pub use waiting::Waiting;
