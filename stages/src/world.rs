@@ -8,7 +8,7 @@ use pipeline_transports::{Regions, Transport};
 
 use crate::files::Desk;
 use crate::key::Key;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Usage};
 use crate::mail::{Event, PostOffice};
 use crate::notices::Inbox;
 use crate::peer_events::Watchers;
@@ -79,6 +79,16 @@ impl World {
     /// [`Callers::step`]; `false` in an engine whose own threads do all.
     pub fn step(&self) -> bool {
         self.callers.get().is_some_and(Callers::step)
+    }
+
+    /// What is taken, and what was counted by tables and transports.
+    pub fn usage(&self) -> Usage {
+        let staged = self.transports.iter().map(|entry| entry.transport.staged());
+        staged.fold(self.ledger.usage(), |usage, staged| Usage {
+            staged_copies: usage.staged_copies + staged.copies,
+            staged_bytes: usage.staged_bytes + staged.bytes,
+            ..usage
+        })
     }
 
     /// Tells control something; `false` when its channel is full and the teller must come again.

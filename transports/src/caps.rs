@@ -1,5 +1,15 @@
 //! What a transport can do, as facts the router may act on.
 
+/// Who moves payload between registered memory and the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mover {
+    /// A CPU copies every byte, in user space (`memcpy`) or in the kernel (sockets). Staging is apart from that: see
+    /// [`Caps::direct`].
+    Cpu,
+    /// A device reads and writes registered memory (DMA): no CPU touches payload.
+    Device,
+}
+
 /// Capabilities of a transport, fixed for its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caps {
@@ -13,6 +23,8 @@ pub struct Caps {
     pub write: bool,
     /// No staging copy in user space on either side.
     pub direct: bool,
+    /// Who moves the bytes. What is called zero-copy takes a [`Mover::Device`] and `direct`.
+    pub mover: Mover,
     /// Largest work request, bytes.
     pub max_bytes: u64,
     /// The size at which it works best: the meaning of `slice = "auto"`.

@@ -22,7 +22,7 @@ pub mod tcp;
 pub mod transport;
 pub mod wr;
 
-pub use caps::Caps;
+pub use caps::{Caps, Mover};
 pub use clock::Nanos;
 pub use error::Error;
 pub use link::{
@@ -30,5 +30,5 @@ pub use link::{
     Wakes,
 };
 pub use memory::{Access, Memory, Region, RegionId, Regions};
-pub use transport::{Incoming, NicId, Offer, PairId, Path, Transport};
+pub use transport::{Incoming, NicId, Offer, PairId, Path, Staged, Transport};
 pub use wr::{Completion, Completions, Op, Outcome, Refusal, Span, WorkRequest, WrId};

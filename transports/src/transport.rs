@@ -91,6 +91,16 @@ pub trait Registered: Send + Sync {
 /// See [`Registered`].
 pub type Registration = Box<dyn Registered>;
 
+/// Copies that a transport has made through staging buffers in user space so far. Nothing on a direct path
+/// ([`crate::Caps::direct`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Staged {
+    /// Work requests of which bytes were copied so.
+    pub copies: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
 /// A way of moving bytes.
 pub trait Transport: Send + Sync {
     /// What it can do.
@@ -121,6 +131,11 @@ pub trait Transport: Send + Sync {
         via: &'a mut dyn Control,
         by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>>;
+    /// What it has copied through staging buffers, counted where the copies are made. Transports without such buffers
+    /// say nothing.
+    fn staged(&self) -> Staged {
+        Staged::default()
+    }
     /// Makes the halves for worker pair `pair` of `nic`: before any link, and again whenever a half of the pair was
     /// lost (its worker panicked). The new half works for links dialled or accepted from then on, beside those of the
     /// first that survive; the wakers must reach the same workers. Halves that are not needed are simply dropped.

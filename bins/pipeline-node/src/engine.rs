@@ -23,7 +23,7 @@ use pipeline_transports::Access;
 use pipeline_transports::clock;
 use pipeline_transports::memory::{Memory, Region};
 
-use crate::assemble::{self, Parts};
+use crate::assemble::{self, Parts, Wrap};
 use crate::drain::{self, DrainReport};
 use crate::error::Error;
 use crate::memory::Book;
@@ -87,10 +87,10 @@ impl Engine {
     /// # Errors
     /// As [`Self::from_file`].
     pub fn start(config: Config) -> Result<Self, Error> {
-        Self::start_wrapped(config, &|_, transport| transport)
+        Self::start_wrapped(config, Wrap::BARE)
     }
 
-    pub(crate) fn start_wrapped(config: Config, wrap: assemble::Wrap<'_>) -> Result<Self, Error> {
+    pub(crate) fn start_wrapped(config: Config, wrap: Wrap<'_>) -> Result<Self, Error> {
         let Parts { world, config, client, graph, control, book } = assemble::start(config, wrap)?;
         Ok(Self { inner: Arc::new(Inner { world, control, config, client, graph, book }) })
     }
@@ -386,7 +386,7 @@ impl Engine {
     /// How much of the engine's tables is taken now: [idle](Usage::is_idle) when every batch has ended and was dropped;
     /// and what was counted so far.
     pub fn usage(&self) -> Usage {
-        self.inner.world.ledger.usage()
+        self.inner.world.usage()
     }
 
     /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.

@@ -44,6 +44,8 @@ pub(crate) struct Batches {
     pub(crate) crowd: Crowd,
     /// In an engine with `caller` pools: rouses the thread that leads.
     leader: OnceLock<Waker>,
+    /// See [`crate::ledger::Usage::wakes`].
+    wakes: AtomicU64,
 }
 
 /// What counting a batch down came to.
@@ -92,7 +94,7 @@ impl Batches {
         };
         let slots: Box<[_]> = (0..limit).map(slot).collect();
         let free = FreeList::full(limit, |i| &slots[i as usize].next);
-        Self { slots, free, crowd: Crowd::new(), leader: OnceLock::new() }
+        Self { slots, free, crowd: Crowd::new(), leader: OnceLock::new(), wakes: AtomicU64::new(0) }
     }
 
     pub(crate) fn limit(&self) -> u32 {
@@ -208,6 +210,7 @@ impl Batches {
     /// Wakes those who sleep for a batch that has ended, as `end` says. A slot that was freed and reused meanwhile only
     /// sees a wake-up that it ignores.
     pub(crate) fn wake(&self, batch: u32, end: Ended) {
+        self.wakes.fetch_add(u64::from(end.waited) + u64::from(end.led), Relaxed);
         let Some(leader) = self.leader.get() else { return self.word(batch).wake() };
         if end.waited {
             self.crowd.tell(batch);
@@ -215,6 +218,11 @@ impl Batches {
         if end.led {
             leader.wake();
         }
+    }
+
+    /// Wake-ups so far.
+    pub(crate) fn wakes(&self) -> u64 {
+        self.wakes.load(Relaxed)
     }
 
     /// The engine has `caller` pools: those who wait lead or follow. Before the first batch.
@@ -264,6 +272,7 @@ mod tests {
             assert_eq!(batches.summary(b), None);
             let CountedDown::Ended(end) = batches.count_down(b, 1, 1, 0) else { panic!("the last one") };
             batches.wake(b, end);
+            assert_eq!(batches.wakes(), u64::from(end.waited));
             let summary = Summary { requests: 3, failed: 2, bytes: 10, notice_failed: false };
             assert_eq!(waiter.join().unwrap(), Some(summary));
         });

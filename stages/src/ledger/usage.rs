@@ -25,6 +25,12 @@ pub struct Usage {
     pub submitted: u64,
     /// As how many they did: neighbours that touch on both sides are merged (`coalesce` of the stage `admit`).
     pub entered: u64,
+    /// Wake-ups that ends of batches have cost so far: one a batch for all who slept for it, none where they poll.
+    pub wakes: u64,
+    /// Work requests whose bytes a transport has copied through a staging buffer, so far.
+    pub staged_copies: u64,
+    /// Bytes of those.
+    pub staged_bytes: u64,
 }
 
 impl Usage {
@@ -47,6 +53,10 @@ impl Ledger {
             callback_panics: self.callbacks.get().map_or(0, |desk| desk.panics()),
             submitted,
             entered,
+            wakes: self.batches.wakes(),
+            // Transports count them: see `World::usage`.
+            staged_copies: 0,
+            staged_bytes: 0,
         }
     }
 

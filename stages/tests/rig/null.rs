@@ -7,8 +7,8 @@ use pipeline_transports::control::Control;
 use pipeline_transports::transport::{BoxFuture, Registered, Registration};
 use pipeline_transports::{
     Access, Arming, Cancelled, Caps, Completion, Completions, Error, Flushed, Halves, Incoming, Link,
-    LinkEnd, LinkId, Memory, Nanos, NicId, Offer, Outcome, PairId, Path, Post, Posted, Reap, Transport,
-    Waker, Wakes, WorkRequest, WrId,
+    LinkEnd, LinkId, Memory, Mover, Nanos, NicId, Offer, Outcome, PairId, Path, Post, Posted, Reap,
+    Transport, Waker, Wakes, WorkRequest, WrId,
 };
 
 const DEPTH: usize = 256;
@@ -47,6 +47,7 @@ impl Default for Null {
             read: true,
             write: true,
             direct: true,
+            mover: Mover::Cpu,
             max_bytes: 1 << 40,
             preferred_bytes: 1 << 20,
         };

@@ -23,7 +23,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::link::{Halves, Link, LinkId, Serve, Wakes};
 use crate::memory::{Access, Memory};
-use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Transport};
+use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Staged, Transport};
 
 use desk::Desk;
 
@@ -94,6 +94,10 @@ impl Transport for Faulty {
 
     fn lanes(&self) -> u16 {
         self.inner.lanes()
+    }
+
+    fn staged(&self) -> Staged {
+        self.inner.staged()
     }
 
     fn dial<'a>(

@@ -7,7 +7,7 @@ mod reap;
 
 use std::sync::Arc;
 
-use crate::caps::Caps;
+use crate::caps::{Caps, Mover};
 use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
@@ -63,6 +63,7 @@ impl Loopback {
             read: true,
             write: true,
             direct: true,
+            mover: Mover::Cpu,
             max_bytes: MAX_BYTES,
             preferred_bytes: settings.preferred_bytes,
         };

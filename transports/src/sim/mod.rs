@@ -3,7 +3,7 @@
 //!
 //! Time is what the halves are handed, so a virtual clock works; the same seed, links dialled and calls give
 //! the same completions. Deliberately one liberty against the words of [`crate::link`]: with
-//! `duplicate_ppm` a request may complete twice. A request begins halfway through its delay: until then it
+//! `duplicate_ppm` a request may complete twice. Without `direct` bytes really go through a staging buffer. A request begins halfway through its delay: until then it
 //! can be taken back, from then on its bytes are under way. A dead link is fenced.
 
 mod events;
@@ -11,20 +11,22 @@ mod open;
 pub(crate) mod random;
 mod reap;
 mod settings;
+mod staging;
 
 use std::sync::Arc;
 
-use crate::caps::Caps;
+use crate::caps::{Caps, Mover};
 use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
 use crate::inproc::{PostHalf, Station, Unregistered};
 use crate::link::{Halves, Link, Wakes};
 use crate::memory::{Access, Memory, Regions};
-use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Transport};
+use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Staged, Transport};
 
 use reap::ReapHalf;
 pub use settings::SimSettings;
+use staging::Tally;
 
 /// Its type in the file.
 pub const KIND: &str = "sim";
@@ -37,6 +39,7 @@ pub struct Sim {
     station: Station,
     caps: Caps,
     settings: Arc<SimSettings>,
+    staged: Arc<Tally>,
 }
 
 impl Sim {
@@ -53,11 +56,13 @@ impl Sim {
             read: true,
             write: true,
             direct: settings.direct,
+            // What it simulates, not what it does: without a staging buffer it passes for a NIC.
+            mover: if settings.direct { Mover::Device } else { Mover::Cpu },
             max_bytes: MAX_BYTES,
             preferred_bytes: settings.preferred_bytes,
         };
         let station = Station::new((KIND, &settings.name), settings.queue, incarnation, regions)?;
-        Ok(Self { station, caps, settings: Arc::new(settings) })
+        Ok(Self { station, caps, settings: Arc::new(settings), staged: Arc::default() })
     }
 }
 
@@ -102,12 +107,16 @@ impl Transport for Sim {
         Box::pin(std::future::ready(Err(error)))
     }
 
+    fn staged(&self) -> Staged {
+        self.staged.read()
+    }
+
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
         self.station.ports.attach(nic, pair, wake.clone())?;
         let regions = self.station.regions.clone();
         Ok(Halves {
             post: Box::new(PostHalf::new(wake.reap)),
-            reap: Box::new(ReapHalf::new(regions, wake.post, self.settings.clone())),
+            reap: Box::new(ReapHalf::new(regions, wake.post, self.settings.clone(), self.staged.clone())),
             serve: None,
         })
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::clock::Nanos;
 use crate::inproc::{ReapEnd, Share, Ticket, Watch};
 use crate::link::LinkId;
-use crate::memory::copy::copy;
 use crate::memory::{Guard, LocalSpan, Regions};
 use crate::sim::MAX_BYTES;
 use crate::sim::random::Random;
 use crate::sim::settings::SimSettings;
+use crate::sim::staging::Copies;
 use crate::wr::{Op, Outcome, Refusal, WorkRequest, WrId};
 
 /// What was drawn for a request.
@@ -154,7 +154,7 @@ impl Open {
     }
 
     /// The request ends: applied or not, its access is over. An outcome unless it is lost.
-    pub(super) fn end(&mut self, slot: u32, moves_bytes: bool) -> Option<Outcome> {
+    pub(super) fn end(&mut self, slot: u32, copies: &mut Copies) -> Option<Outcome> {
         let item = self.items[slot as usize].as_mut().expect("struck from the agenda when its slot is freed");
         let access = item.access.take();
         let (applied, outcome) = match item.fate {
@@ -165,24 +165,22 @@ impl Open {
         };
         if let Some((local, guard)) = access
             && applied
-            && moves_bytes
         {
-            apply(item.work.op, local, &guard);
+            copies.make(item.work.op, local, &guard);
         }
         outcome
     }
 
     /// The link died: one of the requests left, and how far it had come. A begun WRITE may have been applied.
-    pub(super) fn fail_one(&mut self, moves_bytes: bool) -> Option<(WrId, Outcome)> {
+    pub(super) fn fail_one(&mut self, copies: &mut Copies) -> Option<(WrId, Outcome)> {
         let slot = self.items.iter().position(Option::is_some)? as u32;
         let applied = self.random.chance(500_000);
         let item = self.take(slot);
         if let Some((local, guard)) = item.access
             && item.work.op == Op::Write
             && applied
-            && moves_bytes
         {
-            apply(Op::Write, local, &guard);
+            copies.make(Op::Write, local, &guard);
         }
         Some((item.work.id, if item.begun { Outcome::Begun } else { Outcome::NotBegun }))
     }
@@ -203,14 +201,4 @@ impl Open {
         self.free.push(slot);
         self.items[slot as usize].take().expect("a slot is freed once: whoever frees it strikes its events")
     }
-}
-
-fn apply(op: Op, local: LocalSpan, guard: &Guard) {
-    let (from, to) = match op {
-        Op::Write => (local.ptr, guard.ptr()),
-        Op::Read => (guard.ptr(), local.ptr),
-    };
-    // SAFETY: both ranges were checked when the request began and are of the same length; the guard holds
-    // the far one, the poster's pin holds the near one until the completion, which has not been given yet.
-    unsafe { copy(from, to, guard.len() as usize) }
 }

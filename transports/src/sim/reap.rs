@@ -10,6 +10,7 @@ use crate::memory::Regions;
 use crate::sim::events::{Agenda, Event, Happening};
 use crate::sim::open::Open;
 use crate::sim::settings::SimSettings;
+use crate::sim::staging::{Copies, Tally};
 use crate::wr::{Completion, Completions, Op, Outcome, WrId};
 
 /// See the file's head.
@@ -22,11 +23,18 @@ pub(super) struct ReapHalf {
     agenda: Agenda,
     /// The poster must hear of room or a death.
     ring: bool,
+    copies: Copies,
 }
 
 impl ReapHalf {
-    pub(super) fn new(regions: Arc<Regions>, poster: Waker, settings: Arc<SimSettings>) -> Self {
-        Self { regions, poster, settings, links: Vec::new(), agenda: Agenda::default(), ring: false }
+    pub(super) fn new(
+        regions: Arc<Regions>,
+        poster: Waker,
+        settings: Arc<SimSettings>,
+        staged: Arc<Tally>,
+    ) -> Self {
+        let copies = Copies::new(&settings, staged);
+        Self { regions, poster, settings, links: Vec::new(), agenda: Agenda::default(), ring: false, copies }
     }
 
     fn index(&self, link: LinkId) -> Option<usize> {
@@ -81,7 +89,7 @@ impl ReapHalf {
                     return;
                 }
             },
-            Happening::End(slot) => match open.end(slot, self.settings.moves_bytes) {
+            Happening::End(slot) => match open.end(slot, &mut self.copies) {
                 // Lost: it keeps its slot until somebody takes it back.
                 None => return,
                 ended => (slot, ended),
@@ -114,7 +122,7 @@ impl ReapHalf {
                 if let Some(id) = open.dropped.pop_front() {
                     self.complete(index, id, Outcome::NotBegun, out);
                 } else if open.struck
-                    && let Some((id, outcome)) = open.fail_one(self.settings.moves_bytes)
+                    && let Some((id, outcome)) = open.fail_one(&mut self.copies)
                 {
                     self.complete(index, id, outcome, out);
                 } else {

@@ -15,7 +15,7 @@ pub struct SimSettings {
     pub preferred_bytes: u64,
     /// Work requests outstanding on a link, at least 1.
     pub queue: usize,
-    /// What [`crate::Caps::direct`] shall say.
+    /// What [`crate::Caps::direct`] shall say; without, bytes go through a staging buffer.
     pub direct: bool,
     /// `move`: whether bytes are copied. Without, everything is checked and nothing touched, so terabytes cost
     /// nothing.

@@ -17,7 +17,7 @@ use super::serve::TcpServe;
 use super::settings::{Nic, Settings};
 use super::slots::Slots;
 use super::socket;
-use crate::caps::Caps;
+use crate::caps::{Caps, Mover};
 use crate::clock::{Nanos, until};
 use crate::control::{Control, Preamble};
 use crate::error::Error;
@@ -56,6 +56,7 @@ impl TcpTransport {
             read: true,
             write: true,
             direct: true,
+            mover: Mover::Cpu,
             max_bytes: settings.hello().max_bytes,
             preferred_bytes: settings.preferred_bytes,
         };

@@ -5,8 +5,8 @@ use std::os::fd::RawFd;
 
 use pipeline_transports::sim::{Sim, SimSettings};
 use pipeline_transports::{
-    Access, Arming, Caps, Completions, Error, Halves, LinkId, Memory, Nanos, NicId, Op, Outcome, PairId,
-    Regions, Span, Transport, WorkRequest, WrId,
+    Access, Arming, Caps, Completions, Error, Halves, LinkId, Memory, Mover, Nanos, NicId, Op, Outcome,
+    PairId, Regions, Span, Staged, Transport, WorkRequest, WrId,
 };
 use pipeline_transports::{RegionId, link::Cancelled};
 
@@ -239,6 +239,27 @@ fn begins_halfway() {
     world.halves().reap.reap(1000, &mut out);
     assert_eq!(out.done()[1].outcome, Outcome::Done);
     assert_eq!(world.pair.target.facts(world.far).unwrap().accesses, 0);
+}
+
+/// Without `direct` bytes arrive whole through a staging buffer, also those that are longer than it, and each work
+/// request that was applied is counted with its bytes; with `direct` nothing is staged, and it passes for a device.
+#[test]
+fn staging_is_counted() {
+    let len = 200_000;
+    let bytes: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
+    for (direct, mover, copies) in [(false, Mover::Cpu, 3), (true, Mover::Device, 0)] {
+        let mut world = world(SimSettings { direct, ..SimSettings::default() }, len);
+        let caps = world.pair.near.caps();
+        assert_eq!((caps.direct, caps.mover), (direct, mover));
+        assert_eq!(world.pair.near.staged(), Staged::default());
+        world.pair.initiator.write_shared(world.near, 0, &bytes).unwrap();
+        world.post(3, len);
+        assert!(world.play().iter().all(|(.., outcome)| *outcome == Outcome::Done));
+        let mut there = vec![0; len as usize];
+        world.pair.target.read_shared(world.far, 0, &mut there).unwrap();
+        assert!(there == bytes, "direct = {direct}");
+        assert_eq!(world.pair.near.staged(), Staged { copies, bytes: copies * len });
+    }
 }
 
 /// Settings that mean nothing are refused with their numbers; capabilities say what was set.
