@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use crossbeam_channel::{Sender, bounded};
 use pipeline_configs::{Config, SegmentConfig, SegmentKind};
-use pipeline_graph::{Engine as Graph, Inlet as GraphInlet, Time, Waker};
+use pipeline_graph::{Engine as Graph, Inlet as GraphInlet, Spec, Time, Waker};
 use pipeline_stages::catalog;
 use pipeline_stages::control::{Control, Settings};
 use pipeline_stages::faults::Verdicts;
@@ -43,8 +43,20 @@ pub(crate) struct Parts {
     pub(crate) book: Book,
 }
 
-/// What is put around each declared transport, by its name: nothing in a node, faults in a test.
-pub(crate) type Wrap<'a> = &'a dyn Fn(&str, Arc<dyn Transport>) -> Arc<dyn Transport>;
+/// What is put around a part, by its name.
+pub(crate) type Around<'a, T> = &'a dyn Fn(&str, Arc<T>) -> Arc<T>;
+
+/// What is put around each declared transport and stage: nothing in a node, faults or a watch in a test.
+#[derive(Clone, Copy)]
+pub(crate) struct Wrap<'a> {
+    pub(crate) transport: Around<'a, dyn Transport>,
+    pub(crate) stage: Around<'a, dyn Spec<Key>>,
+}
+
+impl Wrap<'_> {
+    /// Nothing.
+    pub(crate) const BARE: Self = Self { transport: &|_, transport| transport, stage: &|_, stage| stage };
+}
 
 /// Starts everything, or nothing.
 pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
@@ -58,7 +70,8 @@ pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
     for segment in &config.segments {
         open_segment(&world, &book, segment)?;
     }
-    let specs = catalog::specs(&config, &world)?;
+    let specs = catalog::specs(&config, &world)?.into_iter().zip(&config.stages);
+    let specs = specs.map(|(spec, declared)| (wrap.stage)(&declared.name, spec)).collect();
     let graph = Graph::start(&config.blueprint, specs, Arc::new(Verdicts(world.clone())));
     let graph = graph.map_err(|e| Error::Start(e.to_string()))?;
     if let Some(callers) = graph.callers() {
@@ -86,7 +99,7 @@ fn world(config: &Config, events: Sender<Event>, wrap: Wrap<'_>) -> Result<World
         transports.push(TransportEntry {
             name: declared.name.clone(),
             kind: declared.kind.clone(),
-            transport: wrap(&declared.name, catalog::transport(declared, incarnation, &regions)?),
+            transport: (wrap.transport)(&declared.name, catalog::transport(declared, incarnation, &regions)?),
         });
     }
     Ok(World {

@@ -19,6 +19,7 @@ pub use pipeline_transports::faults::{Effect, Plan, Rule, RuleId, Site, When};
 use pipeline_transports::Transport;
 use pipeline_transports::faults::Faulty;
 
+use crate::assemble::Wrap;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::source::Source;
@@ -30,7 +31,8 @@ use crate::source::Source;
 pub fn start(source: &Source, plan: &Plan) -> Result<Engine, Error> {
     let loaded = source.load().map_err(Error::Config)?;
     loaded.runnable().map_err(Error::Config)?;
-    Engine::start_wrapped(loaded.config, &|name, transport: Arc<dyn Transport>| -> Arc<dyn Transport> {
+    let faulty = |name: &str, transport: Arc<dyn Transport>| -> Arc<dyn Transport> {
         Arc::new(Faulty::new(name, transport, plan.clone()))
-    })
+    };
+    Engine::start_wrapped(loaded.config, Wrap { transport: &faulty, ..Wrap::BARE })
 }

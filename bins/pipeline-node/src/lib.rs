@@ -28,6 +28,8 @@ pub mod faults;
 mod memory;
 mod peer;
 mod source;
+#[cfg(feature = "faults")]
+pub mod watch;
 
 pub use drain::DrainReport;
 pub use engine::Engine;

@@ -1,0 +1,139 @@
+//! A transport that is watched: notes who posts on each link, and who reaps.
+
+use std::sync::Arc;
+
+use pipeline_transports::control::Control;
+use pipeline_transports::transport::{BoxFuture, Registration};
+use pipeline_transports::{
+    Access, Arming, Cancelled, Caps, Completions, Error, Flushed, Halves, Incoming, Link, LinkEnd, LinkId,
+    Memory, Nanos, NicId, Offer, PairId, Path, Post, Posted, Reap, Staged, Transport, Wakes, WorkRequest,
+    WrId,
+};
+
+use super::Watch;
+
+/// See the file's head.
+pub(super) struct Watched {
+    pub(super) inner: Arc<dyn Transport>,
+    pub(super) watch: Watch,
+}
+
+impl Transport for Watched {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn nics(&self) -> &[String] {
+        self.inner.nics()
+    }
+
+    fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error> {
+        self.inner.register(memory, access)
+    }
+
+    fn offer(&self) -> Offer {
+        self.inner.offer()
+    }
+
+    fn lanes(&self) -> u16 {
+        self.inner.lanes()
+    }
+
+    fn staged(&self) -> Staged {
+        self.inner.staged()
+    }
+
+    fn dial<'a>(
+        &'a self,
+        path: &'a Path,
+        peer: &'a Offer,
+        via: &'a mut dyn Control,
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        self.inner.dial(path, peer, via, by)
+    }
+
+    fn accept<'a>(
+        &'a self,
+        from: Incoming,
+        via: &'a mut dyn Control,
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        self.inner.accept(from, via, by)
+    }
+
+    fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
+        let Halves { post, reap, serve } = self.inner.attach(nic, pair, wake)?;
+        let post = Box::new(Poster { inner: post, watch: self.watch.clone() });
+        let reap = Box::new(Reaper { inner: reap, watch: self.watch.clone() });
+        Ok(Halves { post, reap, serve })
+    }
+}
+
+struct Poster {
+    inner: Box<dyn Post>,
+    watch: Watch,
+}
+
+impl Post for Poster {
+    fn adopt(&mut self, end: LinkEnd) {
+        self.inner.adopt(end);
+    }
+
+    fn room(&self, link: LinkId) -> usize {
+        self.inner.room(link)
+    }
+
+    fn post(&mut self, now: Nanos, link: LinkId, work: &[WorkRequest]) -> Posted {
+        let posted = self.inner.post(now, link, work);
+        if posted.taken > 0 {
+            self.watch.seen().posts.insert((link, std::thread::current().id()));
+        }
+        posted
+    }
+
+    fn flush(&mut self, now: Nanos) -> Flushed {
+        self.inner.flush(now)
+    }
+
+    fn arm(&mut self, on: &mut dyn Arming) {
+        self.inner.arm(on);
+    }
+}
+
+struct Reaper {
+    inner: Box<dyn Reap>,
+    watch: Watch,
+}
+
+impl Reap for Reaper {
+    fn adopt(&mut self, end: LinkEnd) {
+        self.inner.adopt(end);
+    }
+
+    fn reap(&mut self, now: Nanos, out: &mut Completions) -> usize {
+        let before = out.done().len();
+        let reaped = self.inner.reap(now, out);
+        let thread = std::thread::current().id();
+        for completion in &out.done()[before..] {
+            self.watch.seen().reaps.insert((completion.link, thread));
+        }
+        reaped
+    }
+
+    fn cancel(&mut self, link: LinkId, id: WrId) -> Cancelled {
+        self.inner.cancel(link, id)
+    }
+
+    fn abort(&mut self, link: LinkId) {
+        self.inner.abort(link);
+    }
+
+    fn outstanding(&self) -> usize {
+        self.inner.outstanding()
+    }
+
+    fn arm(&mut self, on: &mut dyn Arming) {
+        self.inner.arm(on);
+    }
+}
