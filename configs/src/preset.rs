@@ -26,6 +26,11 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "gpu_rdma", text: include_str!("../pipelines/gpu_rdma.toml") },
     Preset { name: "nvme_tier", text: include_str!("../pipelines/nvme_tier.toml") },
     Preset { name: "run_to_completion", text: include_str!("../models/run_to_completion.toml") },
+    Preset { name: "pipeline", text: include_str!("../models/pipeline.toml") },
+    Preset { name: "thread_per_core", text: include_str!("../models/thread_per_core.toml") },
+    Preset { name: "submit_then_poll", text: include_str!("../models/submit_then_poll.toml") },
+    Preset { name: "event_driven", text: include_str!("../models/event_driven.toml") },
+    Preset { name: "zero_copy_dma", text: include_str!("../models/zero_copy_dma.toml") },
     Preset { name: "adaptive_polling", text: include_str!("../models/adaptive_polling.toml") },
 ];
 

@@ -20,7 +20,19 @@ fn shipped() -> Vec<PathBuf> {
 }
 
 /// What is only carried out by a later release, which `run` refuses and `validate` says.
-const LATER: &[&str] = &["shm", "rdma", "gpu_rdma", "nvme_tier", "mooncake_like", "kv_transfer", "kv_tier"];
+const LATER: &[&str] =
+    &["shm", "rdma", "gpu_rdma", "nvme_tier", "mooncake", "kv_transfer", "kv_tier", "zero_copy_dma"];
+
+/// The threading models. `models/` also has `mooncake_like`, which is a mixture of them.
+const MODELS: [&str; 7] = [
+    "run_to_completion",
+    "pipeline",
+    "thread_per_core",
+    "submit_then_poll",
+    "event_driven",
+    "zero_copy_dma",
+    "adaptive_polling",
+];
 
 /// Every shipped file validates with the real stage and transport types, on a machine without any of its devices, and
 /// can be planned. What a later release brings is said once for each setting; the other files have no warning at all.
@@ -58,30 +70,88 @@ fn job_files_are_short() {
     }
 }
 
-/// The files of the models are whole, and are one pipeline: the same stages with the same options. Only who runs them, how
-/// the end is told, the edges and the pools differ.
+fn model(name: &str) -> toml::Table {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../configs/models");
+    let text =
+        std::fs::read_to_string(root.join(format!("{name}.toml"))).unwrap_or_else(|e| panic!("{name}: {e}"));
+    text.parse().unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Takes a key out, which must be there.
+fn cut(table: &mut toml::Table, path: &[&str]) {
+    let (last, folders) = path.split_last().expect("a path names something");
+    let inner = folders.iter().fold(table, |table, key| table[*key].as_table_mut().expect("a table"));
+    inner.remove(*last).unwrap_or_else(|| panic!("no {}", path.join(".")));
+}
+
+/// The files of the seven models are whole, and are one pipeline. These lines may differ, and nothing else: [pools],
+/// [edges], [transports], the pool of a stage, `via` of notify, and `prefer` of route, which names the transport.
 #[test]
 fn models_differ_only_in_how_they_run() {
-    let files: Vec<_> =
-        shipped().into_iter().filter(|p| p.parent().is_some_and(|d| d.ends_with("models"))).collect();
-    assert!(files.len() >= 2, "{files:?}");
     let mut first = None;
-    for path in files {
-        let text = std::fs::read_to_string(&path).expect("it was listed");
-        let mut table: toml::Table = text.parse().expect("it loads");
-        assert!(!table.contains_key("use"), "{} is not whole", path.display());
-        let stages = table["stages"].as_table_mut().expect("a table");
-        for (_, stage) in stages.iter_mut() {
-            let stage = stage.as_table_mut().expect("a table");
-            for key in ["pool", "via"] {
-                stage.remove(key);
-            }
+    for name in MODELS {
+        let mut table = model(name);
+        assert!(!table.contains_key("use"), "{name} is not whole");
+        for stage in ["admit", "split", "route", "select", "post", "reap", "serve", "retry", "files"] {
+            cut(&mut table, &["stages", stage, "pool"]);
         }
-        for key in ["pools", "edges"] {
-            table.remove(key);
+        // It may run wherever it is reached.
+        table["stages"]["notify"].as_table_mut().expect("a table").remove("pool");
+        for path in [&["stages", "notify", "via"][..], &["stages", "route", "prefer"], &["pools"], &["edges"]]
+        {
+            cut(&mut table, path);
         }
-        assert_eq!(first.get_or_insert_with(|| table.clone()), &table, "{}", path.display());
+        cut(&mut table, &["transports"]);
+        assert_eq!(first.get_or_insert_with(|| table.clone()), &table, "{name}");
     }
+}
+
+/// The edges of the seven models lead from the same ports to the same stages, whatever lies on them; six of them speak the
+/// same TCP, and the seventh a transport that moves bytes by DMA; no two are the same file under two names.
+#[test]
+fn models_are_one_graph() {
+    let (mut hops, mut wires, mut whole) = (None, None, Vec::new());
+    for name in MODELS {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../configs/models");
+        let loaded = load(&root.join(format!("{name}.toml")), &catalog(), &Options::default());
+        let blueprint = loaded.unwrap_or_else(|findings| panic!("{findings}")).config.blueprint;
+        let mut found: Vec<String> = blueprint.edges.iter().map(|edge| blueprint.edge_name(edge)).collect();
+        found.sort();
+        assert_eq!(hops.get_or_insert_with(|| found.clone()), &found, "{name}");
+        let table = model(name);
+        let transports = &table["transports"];
+        if name == "zero_copy_dma" {
+            assert!(transports.get("rdma").is_some() && transports.as_table().is_some_and(|t| t.len() == 1));
+        } else {
+            assert_eq!(wires.get_or_insert_with(|| transports.clone()), transports, "{name}");
+        }
+        assert!(!whole.contains(&table), "{name} is another one by another name");
+        whole.push(table);
+    }
+}
+
+/// `mooncake_like` is what it says: slices of 64 KiB by hash to eight shards, two workers a NIC that spin for 100 ms and then
+/// sleep for a second, two connections, nine tries, and ends that nobody is woken for.
+#[test]
+fn mooncake_like_is_like_it() {
+    let table = model("mooncake_like");
+    let is = |path: &str, value: &str| {
+        let (folder, key) = path.rsplit_once('/').expect("in a table");
+        let folder = folder.split('/').fold(&table, |at, key| at[key].as_table().expect("a table"));
+        assert_eq!(folder[key], format!("x = {value}").parse::<toml::Table>().expect("TOML")["x"], "{path}");
+    };
+    is("pools/shards/threads", "8");
+    is("edges/submit -> admit", "{ queue = 1024, dispatch = 'hash' }");
+    is("edges/select -> post", "{ queue = 64, dispatch = 'owner' }");
+    is("pools/workers/per", "'nic'");
+    is("pools/workers/threads", "2");
+    is("pools/workers/wait", "{ spin = '100ms', yield = '0s', park = '1s' }");
+    is("stages/post/pool", "'workers'");
+    is("stages/reap/pool", "'workers'");
+    is("stages/split/slice", "'64KiB'");
+    is("stages/retry/attempts", "9");
+    is("stages/notify/via", "['status']");
+    is("transports/tcp/lanes", "2");
 }
 
 /// A preset can be used by name in two lines.

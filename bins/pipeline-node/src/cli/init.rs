@@ -20,7 +20,8 @@ use super::file::print;
   pipeline-node init rdma --detect -o decode.toml
   pipeline-node init tcp --detect -o -          # look at it first")]
 pub struct Args {
-    /// The preset it uses: tcp, shm, rdma, gpu_rdma, nvme_tier, or a model: run_to_completion, adaptive_polling.
+    /// The preset it uses: tcp, shm, rdma, gpu_rdma, nvme_tier, or one of the models of docs/models.md: run_to_completion, pipeline,
+    /// thread_per_core, submit_then_poll, event_driven, zero_copy_dma, adaptive_polling.
     #[arg(value_name = "PRESET", default_value = "tcp")]
     preset: String,
     /// Fill in the NICs, CPUs and GPUs of this machine.
