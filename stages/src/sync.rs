@@ -62,6 +62,8 @@ mod word {
 
         /// Wakes up to `count` of those who sleep for one of the bits of `mask`.
         pub(crate) fn wake(&self, count: u32, mask: u32) {
+            // The kernel's number is signed: a larger one would be below zero, which wakes one sleeper and no more.
+            let count = count.min(i32::MAX as u32);
             // An error could only be a bad address; this one is ours.
             let _ = futex::wake_bitset(&self.0, futex::Flags::PRIVATE, count, bits(mask));
         }
@@ -139,5 +141,36 @@ mod word {
             drop(sleepers);
             self.changed.notify_all();
         }
+    }
+}
+
+#[cfg(all(test, not(pipeline_loom)))]
+mod tests {
+    use super::*;
+    use pipeline_transports::clock;
+
+    /// A wake of all wakes all: eight threads that sleep on one word go on at once, not at the end of their patience.
+    #[test]
+    fn all_are_woken() {
+        let (word, asleep) = (Word::new(0), AtomicU32::new(0));
+        let begin = clock::now();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    asleep.fetch_add(1, Ordering::Relaxed);
+                    while word.load(Ordering::Acquire) == 0 {
+                        word.wait(0, begin + 20_000_000_000, ALL);
+                    }
+                });
+            }
+            while asleep.load(Ordering::Relaxed) < 8 {
+                std::thread::yield_now();
+            }
+            // So that as a rule they really sleep; if one does not, it sees the word.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            word.store(1, Ordering::Release);
+            word.wake(u32::MAX, ALL);
+        });
+        assert!(clock::now() - begin < 10_000_000_000, "a sleeper was left");
     }
 }
