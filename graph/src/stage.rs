@@ -85,6 +85,11 @@ pub trait Spec<T: Item>: Send + Sync {
     fn key(&self, _item: T) -> u64 {
         0
     }
+    /// `dispatch = "hash"`: items of one key and of ranks that follow each other go to workers that follow each other, so
+    /// that N of them load N workers, which a hash alone only does by chance. Asked of the *target's* spec.
+    fn rank(&self, _item: T) -> u64 {
+        0
+    }
     /// `dispatch = "owner"`: index among the workers of the target's pool. Asked of the *target's* spec.
     fn owner(&self, _item: T) -> usize {
         0

@@ -24,7 +24,8 @@ pub const KIND: StageKind = StageKind {
             kind: Kind::Count { min: 1, max: 1024 },
             default: Some("1"),
             required: false,
-            doc: "Over how many workers the requests to one segment of a peer spread with dispatch = \"hash\".",
+            doc: "Over how many workers the requests to one region of a peer spread with dispatch = \"hash\"; regions of a peer that \
+                  were registered one after the other go to workers in a row.",
             change: Change::Restart,
             ..pipeline_configs::Key::PLAIN
         },

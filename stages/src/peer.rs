@@ -96,8 +96,10 @@ pub struct LinkRef {
     pub life: Arc<LinkLife>,
 }
 
-/// The little that threads share about one link.
+/// The little that threads share about one link. On lines of its own: the worker that posts on it counts here, and the link
+/// beside it may be another worker's.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct LinkLife {
     /// Set by whoever sees it die first; never cleared.
     pub dead: AtomicBool,

@@ -2,11 +2,15 @@
 //! Deliberately the same for all of them: a stage's file says only what is its own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use crossbeam_utils::CachePadded;
 use pipeline_configs::Config;
 use pipeline_graph::{BuildError, Contract, Port, Seat, Shape, Spec, Stage};
+use pipeline_transports::RegionId;
 
 use crate::key::Key;
+use crate::ledger::Slot;
 use crate::reason::StageIx;
 use crate::world::{Own, World};
 
@@ -29,7 +33,7 @@ impl Making {
 
     /// For an instance to keep, and to hold on to while it works with itself.
     pub(crate) fn own(&self) -> Own {
-        Arc::new(self.world.clone())
+        Arc::new(CachePadded::new(self.world.clone()))
     }
 
     pub(crate) fn ix(&self) -> StageIx {
@@ -45,7 +49,7 @@ pub(crate) struct StageSpec {
     pub(crate) making: Making,
     pub(crate) shape: Shape,
     pub(crate) build: Build,
-    /// Requests of one peer and segment spread over this many keys of `dispatch = "hash"`.
+    /// Requests to one region of a peer spread over this many keys of `dispatch = "hash"`.
     pub(crate) spread: u64,
 }
 
@@ -58,14 +62,19 @@ impl Spec<Key> for StageSpec {
         self.shape.contract.clone()
     }
 
-    /// Peer, segment, and number of the request modulo `spread`.
+    /// The peer: with the rank, what an item meets the same worker by.
     fn key(&self, item: Key) -> u64 {
         let ledger = &self.making.world.ledger;
-        let slot = ledger.at(ledger.position(item));
-        let request = slot.request();
-        let segment = ledger.request(request).segment.load(std::sync::atomic::Ordering::Relaxed);
-        let part = u64::from(request) % self.spread;
-        u64::from(slot.peer().0) << 40 ^ u64::from(segment) << 20 ^ part
+        u64::from(ledger.at(ledger.position(item)).peer().0)
+    }
+
+    /// Target region, and number of the request modulo `spread`: regions that were registered one after the other have
+    /// numbers in a row, and so load workers in a row.
+    fn rank(&self, item: Key) -> u64 {
+        let world = &self.making.world;
+        let slot = world.ledger.at(world.ledger.position(item));
+        let region = slot.target().unwrap_or_else(|| region_of(world, slot)).0;
+        u64::from(region as u32) * self.spread + u64::from(slot.request()) % self.spread
     }
 
     /// The worker that owns the slice's link.
@@ -82,6 +91,15 @@ impl Spec<Key> for StageSpec {
             reason,
         })
     }
+}
+
+/// Where the first byte of a strided request lies: its slot has no room to say so.
+#[cold]
+fn region_of(world: &World, slot: Slot<'_>) -> RegionId {
+    let segment = world.ledger.request(slot.request()).segment.load(Relaxed);
+    let view = world.peers.get(slot.peer()).map(|peer| peer.view.load());
+    let segment = view.as_ref().and_then(|view| view.segments.get(segment as usize));
+    segment.and_then(|s| s.region_at(slot.remote().offset)).map_or(RegionId::default(), |region| region.id)
 }
 
 /// Ports by name, in order; `required` says which must be wired.

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crossbeam_utils::CachePadded;
 use pipeline_graph::{Callers, Time, Waker};
 use pipeline_transports::{Regions, Transport};
 
@@ -28,7 +29,7 @@ pub struct TransportEntry {
 
 /// One stage instance's share of the world, with a count of its own: what a run clones, to work with the world and
 /// itself at once, is then counted on a line that no other thread writes.
-pub(crate) type Own = Arc<Arc<World>>;
+pub(crate) type Own = Arc<CachePadded<Arc<World>>>;
 
 /// Shared by all stages, the client and control. Aligned, because each submission counts a handle in front of it:
 /// without that, stages would miss the cache on every look at what never changes.

@@ -27,13 +27,18 @@ pub(crate) fn destination<T: Item>(dispatch: Dispatch, spec: &dyn Spec<T>, item:
             debug_assert!(owner < count, "Spec::owner answered {owner} of {count} workers");
             if owner < count { owner } else { owner % count }
         }
-        Dispatch::Hash => spread(spec.key(item), count),
+        Dispatch::Hash => turn(spread(spec.key(item), count), spec.rank(item), count),
     }
 }
 
 /// Maps a key to `0..count`, evenly even when keys are small and dense.
 pub fn spread(key: u64, count: usize) -> usize {
     ((u128::from(mix(key)) * count as u128) >> 64) as usize
+}
+
+/// The destination `rank` after `first`, round the circle.
+fn turn(first: usize, rank: u64, count: usize) -> usize {
+    (first + (rank % count as u64) as usize) % count
 }
 
 /// The finaliser of splitmix64: every bit of the key moves every bit of the answer.
@@ -47,6 +52,18 @@ pub fn mix(key: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever the key, as many ranks in a row as there are destinations reach each of them once.
+    #[test]
+    fn ranks_go_round() {
+        for (key, count) in (0..200).zip([1, 2, 3, 7, 8].into_iter().cycle()) {
+            let first = spread(key, count);
+            let ranks = u64::MAX - 1000 - key..;
+            let mut reached: Vec<usize> = ranks.take(count).map(|rank| turn(first, rank, count)).collect();
+            reached.sort_unstable();
+            assert!(reached.into_iter().eq(0..count), "key {key}, {count} destinations");
+        }
+    }
 
     /// Dense keys, strided keys and keys that differ in high bits only spread within 10 % of even.
     #[test]

@@ -34,6 +34,8 @@ pub struct StageStats {
     pub cap: usize,
     /// Items taken from its inputs.
     pub items: u64,
+    /// Of those, the items of each worker that has an instance, in the order of [`Snapshot::workers`].
+    pub worker_items: Vec<u64>,
     /// Batches it was run on.
     pub batches: u64,
     /// Polls, and how many of them found something.
@@ -168,6 +170,7 @@ impl StageStats {
     fn subtract(&mut self, old: &Self, elapsed_ns: Nanos) {
         self.elapsed_ns = elapsed_ns;
         take(&mut self.items, old.items);
+        self.worker_items.iter_mut().zip(&old.worker_items).for_each(|(now, old)| take(now, *old));
         take(&mut self.batches, old.batches);
         take(&mut self.polls, old.polls);
         take(&mut self.busy_polls, old.busy_polls);
@@ -184,6 +187,7 @@ impl StageStats {
     pub(crate) fn add(&mut self, cell: &super::cell::StageCell, elapsed_ns: Nanos) {
         self.elapsed_ns = elapsed_ns;
         self.items += cell.items.get();
+        self.worker_items.push(cell.items.get());
         self.batches += cell.batches.get();
         self.polls += cell.polls.get();
         self.busy_polls += cell.busy_polls.get();

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use pipeline_configs::{Config, Objection};
-use pipeline_graph::{Mode, Subject};
+use pipeline_graph::{Dispatch, Mode, PoolDecl, Subject};
 
 /// All of them.
-pub(super) const ALL: &[fn(&Config) -> Vec<Objection>] = &[one_split, pairs, callbacks];
+pub(super) const ALL: &[fn(&Config) -> Vec<Objection>] = &[one_split, pairs, posters, callbacks];
 
 fn of_kind<'a>(config: &'a Config, kind: &'a str) -> impl Iterator<Item = usize> + 'a {
     config.stages.iter().enumerate().filter(move |(_, s)| s.kind == kind).map(|(i, _)| i)
@@ -74,6 +74,63 @@ fn pairs(config: &Config) -> Vec<Objection> {
         .collect()
 }
 
+/// A link belongs to one post worker: what was chosen for it must come to that worker, and a worker that chooses for itself
+/// must have links of every transport.
+fn posters(config: &Config) -> Vec<Objection> {
+    let blueprint = &config.blueprint;
+    let mut objections = Vec::new();
+    for post in of_kind(config, "wr_post") {
+        let Some(pool) = blueprint.stages[post].pool.map(|p| &blueprint.pools[p]) else { continue };
+        // The stages that are run on the worker that posts, up to the choice of the link.
+        let (mut here, mut at) = (vec![post], 0);
+        while at < here.len() {
+            let into = blueprint.edges.iter().enumerate().filter(|(_, e)| e.to == here[at]);
+            let mut behind = Vec::new();
+            for (index, edge) in into {
+                let Some(from) = edge.from else { continue };
+                let chooses = config.stages[from].kind == "nic_select";
+                match edge.mode {
+                    Mode::Inline if !chooses => behind.push(from),
+                    Mode::Inline => objections.extend(one_nic(config, pool, index, from)),
+                    Mode::Queue { dispatch, .. } | Mode::Return { dispatch } => {
+                        objections
+                            .extend((dispatch != Dispatch::Owner).then(|| any_worker(pool, index)).flatten());
+                    }
+                }
+            }
+            behind.retain(|stage| !here.contains(stage));
+            here.extend(behind);
+            at += 1;
+        }
+    }
+    objections
+}
+
+/// Slices come in over an edge that does not ask who posts them.
+fn any_worker(pool: &PoolDecl, edge: usize) -> Option<Objection> {
+    let (workers, name) = (pool.workers(), &pool.name);
+    (workers > 1).then(|| Objection {
+        subject: Subject::Edge(edge),
+        text: format!(
+            "this edge takes slices to any of the {workers} workers of pool `{name}`, but each link belongs to one of them"
+        ),
+        help: "write dispatch = \"owner\"".into(),
+    })
+}
+
+/// The links of a worker are those of one NIC, and so of one transport.
+fn one_nic(config: &Config, pool: &PoolDecl, edge: usize, select: usize) -> Option<Objection> {
+    let (name, transports) = (&config.stages[select].name, config.transports.len());
+    (!pool.groups.is_empty() && transports > 1).then(|| Objection {
+        subject: Subject::Edge(edge),
+        text: format!(
+            "`{name}` would choose only links of its own NIC, but there are {transports} transports, each with NICs of \
+             its own"
+        ),
+        help: "use { queue = 64, dispatch = \"owner\" }, or a pool without `per`".into(),
+    })
+}
+
 /// Functions left with batches need somebody who brings them, and somebody who runs them.
 fn callbacks(config: &Config) -> Vec<Objection> {
     let brings = |s: &usize| config.stages[*s].values.texts("via").iter().any(|via| via == "callback");
@@ -121,6 +178,31 @@ name = "n"
     #[test]
     fn the_preset_passes() {
         assert_eq!(verdict(FILE), "");
+    }
+
+    /// Links of other workers are out of reach: an edge that does not ask for their owner, and a worker that chooses among
+    /// the links of one NIC although there are several transports, are objected to; one worker, or one transport, is fine.
+    #[test]
+    fn links_have_owners() {
+        let file = |threads: usize, edge: &str, more: &str| {
+            format!(
+                "{FILE}{more}[pools]\nnic = {{ threads = {threads} }}\n[edges]\n\"select -> post\" = {edge}\n"
+            )
+        };
+        let any = "{ queue = 8, dispatch = \"any\" }";
+        assert!(
+            verdict(&file(2, any, "")).contains("each link belongs to one"),
+            "{}",
+            verdict(&file(2, any, ""))
+        );
+        let sim = "[transports.sim]\ntype = \"sim\"\n";
+        let two = verdict(&file(2, "\"inline\"", sim));
+        assert!(two.contains("only links of its own NIC"), "{two}");
+        for fine in
+            [file(1, any, ""), file(2, "\"inline\"", ""), file(2, "{ queue = 8, dispatch = \"owner\" }", sim)]
+        {
+            assert_eq!(verdict(&fine), "");
+        }
     }
 
     /// A way around the split, and posting without reaping in pairs, are objected to.

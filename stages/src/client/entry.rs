@@ -138,6 +138,7 @@ impl<'a> Entry<'a> {
             self.refused += 1;
             return;
         }
+        cover.set_target(self.judge.target());
         let worker = self.client.inlet.worker_of(ledger.key_at(position)).min(self.chains.len() - 1);
         let chain = &mut self.chains[worker];
         match chain.last {

@@ -18,9 +18,17 @@ pub(super) struct Judge<'a> {
     view: Option<(PeerId, Arc<PeerView>)>,
     /// The last remote region looked at, and the segment that it is in.
     far: Option<Far>,
-    /// Where the remote region of the last request ends, from the segment's start.
-    far_end: u64,
+    /// Where the last request goes.
+    there: FarEnd,
     pins: Pins<'a>,
+}
+
+/// The remote region that a request begins in.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FarEnd {
+    pub(super) region: RegionId,
+    /// Where it ends, from the segment's start.
+    pub(super) end: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -33,7 +41,7 @@ struct Far {
 impl<'a> Judge<'a> {
     pub(super) fn new(world: &'a World) -> Self {
         let pins = Pins { regions: &world.regions, region: RegionId::default(), len: 0, stock: 0, last: 0 };
-        Self { world, view: None, far: None, far_end: 0, pins }
+        Self { world, view: None, far: None, there: FarEnd::default(), pins }
     }
 
     /// Judges a request's memory, and pins it: the pin is the request's from here on.
@@ -46,17 +54,23 @@ impl<'a> Judge<'a> {
 
     /// As before, for a request that was judged when it was prepared: only what may have changed since.
     #[inline]
-    pub(super) fn judge_again(&mut self, request: &Request, far_end: u64) -> Result<(), Reason> {
+    pub(super) fn judge_again(&mut self, request: &Request, there: FarEnd) -> Result<(), Reason> {
         self.meet(request)?;
-        self.far_end = far_end;
+        self.there = there;
         self.pins.take(request.local, 0)
     }
 
-    /// Judges a request's memory, and leaves nothing pinned for it. Answers where the remote region ends that it begins in.
-    pub(super) fn look_at(&mut self, request: &Request) -> Result<u64, Reason> {
+    /// Judges a request's memory, and leaves nothing pinned for it. Answers where it goes.
+    pub(super) fn look_at(&mut self, request: &Request) -> Result<FarEnd, Reason> {
         self.judge(request)?;
         self.pins.put_back();
-        Ok(self.far_end)
+        Ok(self.there)
+    }
+
+    /// The remote region that the last request begins in which was judged.
+    #[inline]
+    pub(super) fn target(&self) -> RegionId {
+        self.there.region
     }
 
     #[inline]
@@ -77,7 +91,7 @@ impl<'a> Judge<'a> {
         if !far.region.access.allows(request.op) {
             return Err(Reason::Denied);
         }
-        self.far_end = far.region.start + far.region.len;
+        self.there = FarEnd { region: far.region.id, end: far.region.start + far.region.len };
         Ok(())
     }
 
@@ -85,7 +99,7 @@ impl<'a> Judge<'a> {
     /// before, is in the same regions on both sides: then it is as sound as that one.
     #[inline]
     pub(super) fn reaches(&self, request: &Request) -> bool {
-        request.remote.offset + request.len <= self.far_end
+        request.remote.offset + request.len <= self.there.end
             && request.local_offset + request.len <= self.pins.len
     }
 

@@ -7,7 +7,7 @@ use std::ops::{Range, RangeFull};
 use std::sync::Arc;
 
 use super::Client;
-use super::judge::Judge;
+use super::judge::{FarEnd, Judge};
 use crate::reason::{Failure, Reason};
 use crate::request::Request;
 
@@ -29,8 +29,8 @@ pub struct Prepared {
 #[derive(Clone, Copy)]
 pub(super) struct Ready {
     pub(super) request: Request,
-    /// Where the remote region ends that it begins in, from the segment's start.
-    pub(super) far_end: u64,
+    /// The remote region that it begins in.
+    pub(super) far_end: FarEnd,
 }
 
 impl Prepared {

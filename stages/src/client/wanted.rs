@@ -1,6 +1,7 @@
 //! What a submission may be made of: requests as they come, or some of those that were prepared.
 //! Deliberately a trait of known types: the loop over the requests is compiled for each.
 
+use super::judge::FarEnd;
 use super::prepared::Ready;
 use super::{Prepared, SubmitError};
 use crate::request::{NOTICE_MAX, Request};
@@ -11,8 +12,8 @@ pub(super) trait Wanted {
     const SOUND: bool;
     fn len(&self) -> usize;
     fn at(&self, i: usize) -> &Request;
-    /// Of a sound one, where the remote region ends that it begins in, from the segment's start.
-    fn far_end(&self, i: usize) -> u64;
+    /// Of a sound one, the remote region that it begins in.
+    fn far_end(&self, i: usize) -> FarEnd;
     /// Whether the requests make sense at all.
     fn check(&self) -> Result<(), SubmitError>;
 }
@@ -32,8 +33,8 @@ impl Wanted for Plain<'_> {
         &self.0[i]
     }
 
-    fn far_end(&self, _: usize) -> u64 {
-        0
+    fn far_end(&self, _: usize) -> FarEnd {
+        FarEnd::default()
     }
 
     fn check(&self) -> Result<(), SubmitError> {
@@ -58,7 +59,7 @@ impl Wanted for Stretch<'_> {
     }
 
     #[inline]
-    fn far_end(&self, i: usize) -> u64 {
+    fn far_end(&self, i: usize) -> FarEnd {
         self.0[i].far_end
     }
 
@@ -93,7 +94,7 @@ impl Wanted for Listed<'_> {
     }
 
     #[inline]
-    fn far_end(&self, i: usize) -> u64 {
+    fn far_end(&self, i: usize) -> FarEnd {
         self.ready(i).far_end
     }
 

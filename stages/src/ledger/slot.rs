@@ -249,6 +249,21 @@ impl<'a> Slot<'a> {
         self.raise(ROWS);
     }
 
+    /// The region it goes to: of a cover slice the one that its first byte is in, as far as `submit` has said so; strided
+    /// ones have no room for it.
+    #[inline]
+    pub(crate) fn target(&self) -> Option<RegionId> {
+        (!self.has(ROWS)).then(|| RegionId(self.near.remote_region.load(Relaxed)))
+    }
+
+    /// Says where the first byte of a request lies, for those who ask which worker it is for. Not of a strided one.
+    #[inline]
+    pub(crate) fn set_target(&self, region: RegionId) {
+        if !self.has(ROWS) {
+            self.near.remote_region.store(region.0, Relaxed);
+        }
+    }
+
     /// The rows of a strided request's cover slice.
     #[inline]
     pub(crate) fn rows(&self) -> Option<Rows> {

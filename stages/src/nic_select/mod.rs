@@ -1,15 +1,18 @@
 //! `nic_select`: chooses the link of a slice: of those to its peer over its transport the live one with least work
-//! outstanding. Slices without a link wait here, by peer, and control is asked for one.
+//! outstanding. Where `wr_post` follows inline it is one of this worker's own links, because nobody else could post on it.
+//! Slices without a link wait here, by peer, and control is asked for one.
 //! Deliberately never stopped by one destination: a slice whose ring is full waits and the others go on. WRITEs and
 //! READs wait apart: no WRITE goes to a peer where a dead link may still write, but READs do.
 
 mod mix;
+mod reach;
 mod stretch;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use arc_swap::Guard;
 use pipeline_configs::schema::Change;
 use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{
@@ -27,6 +30,7 @@ use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
 use crate::world::{Own, World};
 use mix::{Lanes, Mix};
+pub(crate) use reach::Reach;
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -66,6 +70,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         holding: Holding::new(&world.ledger, world.time.now(), making.ix()),
         mixes: vec![Mix::default(); peers].into(),
         now: 0,
+        reach: Reach::of(&making.config, making.stage, seat),
         stage: making.ix(),
     };
     Ok(Box::new(Select { world, chooser }))
@@ -103,6 +108,8 @@ struct Select {
 
 struct Chooser {
     stage: StageIx,
+    /// Whose links it may choose.
+    reach: Reach,
     waiting: Box<[Waiting]>,
     /// Ways on which slices wait; each once.
     ring: VecDeque<Way>,
@@ -135,7 +142,8 @@ struct Sight {
     incarnation: u64,
     unfenced: bool,
     state: PeerState,
-    links: Arc<Vec<LinkRef>>,
+    /// Borrowed, not counted: the count lies on a line that all workers would write.
+    links: Guard<Arc<Vec<LinkRef>>>,
 }
 
 impl Sight {
@@ -143,7 +151,7 @@ impl Sight {
         let version = target.version.load(Acquire) + 1;
         let view = target.view.load();
         let (incarnation, unfenced) = (view.incarnation, view.unfenced.links() > 0);
-        Self { peer, version, incarnation, unfenced, state: target.state(), links: target.links.load_full() }
+        Self { peer, version, incarnation, unfenced, state: target.state(), links: target.links.load() }
     }
 
     /// The sight of a peer: the last one, if it was of that peer.
@@ -159,6 +167,7 @@ impl Sight {
 impl Chooser {
     /// Places a slice; `sight` is the peer of the last one, and of the next ones as a rule.
     fn place(
+        &self,
         world: &World,
         sight: &mut Option<Sight>,
         key: Key,
@@ -176,7 +185,7 @@ impl Chooser {
         let Some(transport) = slot.transport() else { return Placed::Failed(Reason::NoRoute) };
         let placed = match sight.unfenced && slot.op() == Op::Write {
             true => Placed::Unfenced(sight.version),
-            false => send(&sight.links, transport, key, slot, share, out),
+            false => send(self.reach, &sight.links, transport, key, slot, share, out),
         };
         match placed {
             Placed::NoLink(_) | Placed::Unfenced(_) if sight.state == PeerState::Down => {
@@ -210,9 +219,10 @@ impl Chooser {
         let (way, position) = (Way::of(slot), world.ledger.position(key));
         let queued = self.waiting.get(way.0).is_some_and(|w| !w.slices.is_empty());
         // Those that wait go first.
+        let lanes = self.lanes(key, slot);
         let placed = match queued {
             true => Placed::NoRoom,
-            false => Self::place(world, sight, key, slot, self.lanes(key, slot), out),
+            false => self.place(world, sight, key, slot, lanes, out),
         };
         match placed {
             Placed::Sent => {}
@@ -264,7 +274,7 @@ impl Chooser {
             self.waiting[way.0].slices.remove(&world.ledger, position);
             self.holding.let_go(&world.ledger, position);
             let lanes = self.lanes(key, slot);
-            let placed = Self::place(world, &mut sight, key, slot, lanes, out);
+            let placed = self.place(world, &mut sight, key, slot, lanes, out);
             self.holding.let_loose();
             match placed {
                 Placed::Sent => {
@@ -296,8 +306,8 @@ impl Chooser {
 
 /// The live links over a transport that a slice may take.
 #[inline]
-fn live(links: &[LinkRef], transport: u16) -> impl Iterator<Item = &LinkRef> {
-    links.iter().filter(move |l| l.transport == transport && !l.life.is_dead())
+fn live(reach: Reach, links: &[LinkRef], transport: u16) -> impl Iterator<Item = &LinkRef> {
+    links.iter().filter(move |l| l.transport == transport && reach.has(l) && !l.life.is_dead())
 }
 
 /// Of some links the one with least work outstanding.
@@ -308,11 +318,12 @@ fn least<'a>(links: impl Iterator<Item = &'a LinkRef>) -> Option<&'a LinkRef> {
 
 /// The link that a slice would take now if all lanes were for it.
 pub(crate) fn best(links: &[LinkRef], transport: u16) -> Option<&LinkRef> {
-    least(live(links, transport))
+    least(live(Reach::ALL, links, transport))
 }
 
 /// Chooses among the links, and pushes.
 fn send(
+    reach: Reach,
     links: &[LinkRef],
     transport: u16,
     key: Key,
@@ -320,7 +331,7 @@ fn send(
     lanes: Lanes,
     out: &mut Outlet<Key>,
 ) -> Placed {
-    let live = || live(links, transport);
+    let live = || live(reach, links, transport);
     let Some(first) = live().next().map(|l| l.id) else { return Placed::NoLink(0) };
     let lanes = if lanes != Lanes::All && live().nth(1).is_none() { Lanes::All } else { lanes };
     let suits = |l: &&LinkRef| lanes == Lanes::All || (l.id == first) == (lanes == Lanes::First);

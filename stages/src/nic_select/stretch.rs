@@ -8,7 +8,7 @@ use pipeline_graph::{BATCH, Batch, Outlet};
 use pipeline_transports::{LinkId, Op};
 
 use super::mix::{Lanes, SMALL};
-use super::{Chooser, OUT, Sight, Way};
+use super::{Chooser, OUT, Reach, Sight, Way};
 use crate::key::Key;
 use crate::ledger::Slot;
 use crate::peer::LinkRef;
@@ -43,7 +43,8 @@ impl Chooser {
         }
         let (transport, is_small) = (slot.transport(), is_small(first, slot));
         let lanes = self.lanes(first, slot);
-        let Some(mut choices) = transport.and_then(|t| Choices::among(&sight.links, t, lanes)) else {
+        let Some(mut choices) = transport.and_then(|t| Choices::among(self.reach, &sight.links, t, lanes))
+        else {
             return 0;
         };
         let (mut keys, mut n) = ([Key::default(); BATCH], 0);
@@ -86,10 +87,10 @@ struct Choices<'a> {
 
 impl<'a> Choices<'a> {
     /// `None`: there is none, or too many.
-    fn among(links: &'a [LinkRef], transport: u16, lanes: Lanes) -> Option<Self> {
+    fn among(reach: Reach, links: &'a [LinkRef], transport: u16, lanes: Lanes) -> Option<Self> {
         let mut choices = Self { links, at: [0; MOST], load: [0; MOST], chosen: [0; MOST], n: 0 };
         for (at, link) in links.iter().enumerate() {
-            if link.transport != transport || link.life.is_dead() {
+            if link.transport != transport || !reach.has(link) || link.life.is_dead() {
                 continue;
             }
             *choices.at.get_mut(choices.n)? = at as u32;
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn least_first() {
         let links = links(&[5, 0, 3, 0]);
-        let mut choices = Choices::among(&links, 0, Lanes::All).unwrap();
+        let mut choices = Choices::among(Reach::ALL, &links, 0, Lanes::All).unwrap();
         let chosen: Vec<u64> = (0..6).map(|_| choices.choose().id.0).collect();
         assert_eq!(chosen, [1, 1, 1, 1, 2, 1]);
         choices.publish();
@@ -169,8 +170,8 @@ mod tests {
         let outstanding: Vec<u32> = links.iter().map(|l| l.life.outstanding.load(Relaxed)).collect();
         assert_eq!(outstanding, [5, 4, 4, 0]);
         links[1].life.dead.store(true, Relaxed);
-        assert_eq!(Choices::among(&links, 0, Lanes::All).unwrap().choose().id, LinkId(2));
-        assert!(Choices::among(&links, 7, Lanes::All).is_none());
+        assert_eq!(Choices::among(Reach::ALL, &links, 0, Lanes::All).unwrap().choose().id, LinkId(2));
+        assert!(Choices::among(Reach::ALL, &links, 7, Lanes::All).is_none());
     }
 
     /// While small and large ones keep apart, the first link is for the small ones only; with one link all use it.
@@ -178,10 +179,10 @@ mod tests {
     fn lanes_keep_apart() {
         let links = links(&[9, 1, 0]);
         let all = |lanes| {
-            let mut choices = Choices::among(&links, 0, lanes).unwrap();
+            let mut choices = Choices::among(Reach::ALL, &links, 0, lanes).unwrap();
             (0..20).map(|_| choices.choose().id.0).collect::<std::collections::BTreeSet<_>>()
         };
         assert!(all(Lanes::First).iter().eq(&[0]) && all(Lanes::Others).iter().eq(&[1, 2]));
-        assert_eq!(Choices::among(&links[..1], 0, Lanes::Others).unwrap().choose().id, LinkId(0));
+        assert_eq!(Choices::among(Reach::ALL, &links[..1], 0, Lanes::Others).unwrap().choose().id, LinkId(0));
     }
 }

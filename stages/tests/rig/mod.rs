@@ -128,6 +128,28 @@ notify = { type = "completion_notify" }
 "*.failed -> notify" = "inline"
 "#;
 
+/// Thread-per-core: so many workers, each with all stages; a request stays where it came in.
+pub const PER_CORE: &str = r#"
+[pools]
+core = { threads = WORKERS, wait = { spin = "10us", yield = "50us", park = "1s" } }
+[stages]
+admit  = { type = "admit", pool = "core" }
+split  = { type = "request_split", pool = "core", slice = "SLICE" }
+route  = { type = "protocol_route", pool = "core" }
+select = { type = "nic_select", pool = "core" }
+post   = { type = "wr_post", pool = "core" }
+reap   = { type = "cq_reap", pool = "core" }
+retry  = { type = "retry", pool = "core", attempts = 200, backoff = "10us" }
+notify = { type = "completion_notify" }
+[edges]
+"submit -> admit" = { queue = 64, dispatch = "hash" }
+"admit -> split -> route -> select -> post" = "inline"
+"reap -> notify"  = "inline"
+"*.retry -> retry" = "inline"
+"retry -> select" = { return = true, dispatch = "owner" }
+"*.failed -> notify" = "inline"
+"#;
+
 /// A file of one transport, a model, limits and a slice size.
 pub fn file(transport: &str, model: &str, limits: &str, slice: &str) -> Arc<Config> {
     let text = format!(

@@ -78,6 +78,9 @@ impl Spec<Key> for Tripping {
     fn key(&self, item: Key) -> u64 {
         self.inner.key(item)
     }
+    fn rank(&self, item: Key) -> u64 {
+        self.inner.rank(item)
+    }
     fn owner(&self, item: Key) -> usize {
         self.inner.owner(item)
     }
