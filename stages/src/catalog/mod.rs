@@ -12,7 +12,7 @@ use pipeline_graph::Spec;
 use pipeline_transports::loopback::{Loopback, LoopbackSettings};
 use pipeline_transports::sim::{Sim, SimSettings};
 use pipeline_transports::tcp::{Nic, Settings as TcpSettings, TcpTransport};
-use pipeline_transports::{Error, Regions, Transport};
+use pipeline_transports::{Error, Mover, Regions, Transport};
 
 use crate::files::stage as file_serve;
 use crate::key::Key;
@@ -107,6 +107,17 @@ pub fn transport(
         .find(|(kind, _)| kind.name == config.kind)
         .ok_or_else(|| unknown("transport", &config.name, &config.kind))?;
     factory(config, incarnation, regions)
+}
+
+/// Who moves the bytes of a declared transport: what its [`Caps`](pipeline_transports::Caps) say, told without making it, so
+/// also of those that come with a later release.
+pub fn mover(config: &TransportConfig) -> Mover {
+    match config.kind.as_str() {
+        "rdma" | "cuda" => Mover::Device,
+        // What it stands for, unless a staging buffer is asked for.
+        "sim" if config.values.flag("direct") => Mover::Device,
+        _ => Mover::Cpu,
+    }
 }
 
 fn unknown(what: &str, name: &str, kind: &str) -> Error {
@@ -217,6 +228,23 @@ mod tests {
                 pipeline_configs::value::default_of(key, default).unwrap();
             }
         }
+    }
+
+    /// Who moves the bytes is told of a declared transport as the transport itself tells it.
+    #[test]
+    fn movers_are_those_of_the_transports() {
+        let text = "version = 1\nuse = \"tcp\"\ntransports.a = { type = \"loopback\" }\n\
+                    transports.b = { type = \"sim\" }\ntransports.c = { type = \"sim\", direct = false }\n";
+        let loaded =
+            pipeline_configs::load_str("movers", text, &catalog(), &pipeline_configs::Options::default());
+        let loaded = loaded.unwrap_or_else(|findings| panic!("{findings}"));
+        let regions = Arc::new(Regions::new(8));
+        let told: Vec<_> = loaded.config.transports.iter().map(mover).collect();
+        let made = loaded.config.transports.iter().zip(1..);
+        let made =
+            made.map(|(config, incarnation)| transport(config, incarnation, &regions).unwrap().caps().mover);
+        assert_eq!(told, made.collect::<Vec<_>>());
+        assert!(told.contains(&Mover::Cpu) && told.contains(&Mover::Device));
     }
 
     /// Every stage type that fails slices has a port for them, so that `"*.failed -> notify"` reaches all.

@@ -58,6 +58,11 @@ impl Failure {
         Self { code, message: message.to_string() }
     }
 
+    /// The same, with what it is about in front.
+    pub fn of(self, subject: &dyn fmt::Display) -> Self {
+        Self { message: format!("{subject}: {}", self.message), ..self }
+    }
+
     /// Of two failures of one command, what it ends with: a threshold matters less than an error. Both are said.
     pub fn worse(self, other: Self) -> Self {
         let code = if self.code == 1 || other.code == 1 { 1 } else { self.code.max(other.code) };

@@ -1,6 +1,7 @@
 //! The command line. Results go to stdout, everything else to stderr; exit codes are in `docs/exit-codes.md`.
 
 mod bench;
+mod compare;
 mod copy;
 mod doctor;
 mod draw;
@@ -49,6 +50,7 @@ enum Command {
     Graph(graph::Args),
     Explain(explain::Args),
     Bench(Box<bench::Args>),
+    Compare(compare::Args),
     Copy(copy::Args),
     GenerateTrace(generate_trace::Args),
     /// The other half of the bare loop that `bench` compares with.
@@ -68,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Graph(args) => graph::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::GenerateTrace(args) => generate_trace::run(&args),
         Command::CeilingTarget => bench::ceiling::target(),

@@ -34,6 +34,20 @@ pub struct Parameters {
 }
 
 impl Parameters {
+    /// What is made when nobody says otherwise.
+    pub const USUAL: Self = Self {
+        conversations: 100,
+        turns: 5,
+        prefixes: 4,
+        prefix_tokens: 2048,
+        user_tokens: 600,
+        output_tokens: 400,
+        start_ms: 500,
+        think_ms: 20_000,
+        vary_pct: 50,
+        seed: 1,
+    };
+
     /// About how many blocks all requests have.
     pub fn blocks(&self) -> u64 {
         let last = self.turns * (self.user_tokens + self.output_tokens);

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
 
-use self::conversations::{Parameters, Turn, turns};
+pub use self::conversations::Parameters;
+use self::conversations::{Turn, turns};
 use super::exit::{Failure, Outcome};
 use super::file;
 
@@ -22,34 +23,34 @@ use super::file;
   pipeline-node bench --trace trace.jsonl --memory 64MiB --check")]
 pub struct Args {
     /// Conversations.
-    #[arg(long, default_value_t = 100, value_name = "N", value_parser = within(1, 1_000_000))]
+    #[arg(long, default_value_t = Parameters::USUAL.conversations, value_name = "N", value_parser = within(1, 1_000_000))]
     conversations: u64,
     /// Requests of a conversation, mean.
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = within(1, 1000))]
+    #[arg(long, default_value_t = Parameters::USUAL.turns, value_name = "N", value_parser = within(1, 1000))]
     turns: u64,
     /// Beginnings (system prompts) that conversations share, each with every N-th.
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = within(1, 1_000_000))]
+    #[arg(long, default_value_t = Parameters::USUAL.prefixes, value_name = "N", value_parser = within(1, 1_000_000))]
     prefixes: u64,
     /// Tokens of such a beginning, mean.
-    #[arg(long, default_value_t = 2048, value_name = "N", value_parser = within(0, 1 << 20))]
+    #[arg(long, default_value_t = Parameters::USUAL.prefix_tokens, value_name = "N", value_parser = within(0, 1 << 20))]
     prefix_tokens: u64,
     /// Tokens that a user adds in a turn, mean.
-    #[arg(long, default_value_t = 600, value_name = "N", value_parser = within(1, 1 << 20))]
+    #[arg(long, default_value_t = Parameters::USUAL.user_tokens, value_name = "N", value_parser = within(1, 1 << 20))]
     user_tokens: u64,
     /// Tokens of an answer, mean; the next turn begins with them.
-    #[arg(long, default_value_t = 400, value_name = "N", value_parser = within(1, 1 << 20))]
+    #[arg(long, default_value_t = Parameters::USUAL.output_tokens, value_name = "N", value_parser = within(1, 1 << 20))]
     output_tokens: u64,
     /// Milliseconds from the start of a conversation to that of the next one, mean.
-    #[arg(long, default_value_t = 500, value_name = "MS", value_parser = within(0, 1 << 30))]
+    #[arg(long, default_value_t = Parameters::USUAL.start_ms, value_name = "MS", value_parser = within(0, 1 << 30))]
     start_ms: u64,
     /// Milliseconds from a turn to the next one of its conversation, mean.
-    #[arg(long, default_value_t = 20_000, value_name = "MS", value_parser = within(0, 1 << 30))]
+    #[arg(long, default_value_t = Parameters::USUAL.think_ms, value_name = "MS", value_parser = within(0, 1 << 30))]
     think_ms: u64,
     /// How far turns and tokens lie from their means, at most.
-    #[arg(long, default_value_t = 50, value_name = "PERCENT", value_parser = within(0, 100))]
+    #[arg(long, default_value_t = Parameters::USUAL.vary_pct, value_name = "PERCENT", value_parser = within(0, 100))]
     vary: u64,
     /// Another seed, another trace.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = Parameters::USUAL.seed, value_name = "N")]
     seed: u64,
 }
 
@@ -92,6 +93,11 @@ pub fn run(args: &Args) -> Outcome {
         turns.len()
     );
     turns.chunks(1000).try_for_each(|some| file::print(&lines(some)))
+}
+
+/// A whole trace in the published form.
+pub fn text(parameters: &Parameters) -> String {
+    lines(&turns(parameters))
 }
 
 /// Turns in the published form.

@@ -8,9 +8,7 @@ pub mod machine;
 pub mod tally;
 pub mod target;
 pub mod timed;
-#[allow(dead_code, reason = "`compare` will use all of it")]
 pub mod usage;
-#[allow(dead_code, reason = "`compare` will use all of it")]
 mod waiting;
 
 pub use direction::Direction;

@@ -22,15 +22,15 @@ use std::path::Path;
 use pipeline_configs::Loaded;
 use pipeline_node::{Engine, Peer, Segment};
 
-use self::args::Fill;
-pub use self::args::TraceArgs;
-use self::bytes::Bytes;
+pub use self::args::{Fill, Speed, TraceArgs};
+pub use self::bytes::Bytes;
+pub use self::desk::Desk;
 use self::form::{Trace, TraceError};
 use self::header::header;
 use self::measure::measure;
-use self::replay::Setting;
+pub use self::replay::{Replay, Setting};
 use self::report::Report;
-use self::store::{Shares, Store};
+pub use self::store::{Shares, Store};
 use super::OPEN_TIMEOUT;
 use super::args::Args;
 use crate::cli::exit::{Failure, Outcome};
@@ -93,7 +93,8 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
     judge(args, &report)
 }
 
-fn refused(error: &TraceError) -> Failure {
+/// Which exit code a trace that is not taken is.
+pub fn refused(error: &TraceError) -> Failure {
     match error {
         TraceError::Unreadable { .. } => Failure::system(error),
         TraceError::Nonsense { .. } | TraceError::Empty { .. } => Failure::data(error),

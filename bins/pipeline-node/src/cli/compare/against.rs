@@ -1,0 +1,112 @@
+//! The target, the same for all files: a node whose threads sleep, so that it takes no CPU from what is measured unless it
+//! has work. A process of its own; where bytes stay in this process an engine of its own in it; or a peer that was named.
+
+use pipeline_node::{Engine, Peer, Source};
+
+use super::args::{Args, Over};
+use crate::cli::exit::Failure;
+use crate::cli::failures::engine;
+use crate::cli::load::target::Target;
+use crate::cli::load::usage::{cpu_ns_of, threads};
+
+/// How it waits.
+const PARKED: &str = "pools.nic.wait='park'";
+
+/// A running target.
+pub struct Against {
+    /// Where it is reached.
+    pub address: String,
+    /// Whether it uses the CPUs of this machine.
+    pub is_here: bool,
+    /// What it is, in words.
+    pub words: String,
+    /// Its threads in this process.
+    threads: Vec<u32>,
+    /// Kept alive.
+    _child: Option<Target>,
+    _engine: Option<Engine>,
+}
+
+impl Against {
+    /// Starts it with a segment of `bytes` bytes, or takes the one that was named.
+    ///
+    /// # Errors
+    /// 2 for a name that this transport cannot reach; the system's reason.
+    pub fn start(args: &Args, bytes: u64) -> Result<Self, Failure> {
+        match (&args.target, args.over()) {
+            (Some(address), Over::Tcp) => Ok(Self {
+                address: address.clone(),
+                is_here: false,
+                words: format!("target: {address}, segment {}", args.segment),
+                threads: Vec::new(),
+                _child: None,
+                _engine: None,
+            }),
+            (Some(_), over) => Err(Failure::usage(format!(
+                "--target names another process, which bytes over {} do not reach; leave one of the two out",
+                over.kind()
+            ))),
+            (None, Over::Tcp) => Self::child(args, bytes),
+            (None, over) => Self::within(args, over, bytes),
+        }
+    }
+
+    fn child(args: &Args, bytes: u64) -> Result<Self, Failure> {
+        let target = Target::start(None, &[PARKED.into()], &args.segment, bytes)?;
+        Ok(Self {
+            address: target.address.clone(),
+            is_here: true,
+            words: format!(
+                "target: a process of our own (pid {}) on loopback, one parked worker, {}",
+                target.pid(),
+                target.address
+            ),
+            threads: Vec::new(),
+            _child: Some(target),
+            _engine: None,
+        })
+    }
+
+    fn within(args: &Args, over: Over, bytes: u64) -> Result<Self, Failure> {
+        let before = threads();
+        let segment =
+            format!("segments.{}={{ kind='dram', size='{bytes}B', access='read_write' }}", args.segment);
+        let set = [
+            PARKED.to_owned(),
+            "node.name='compare-target'".into(),
+            "transports.tcp=false".into(),
+            format!("transports.{}={}", over.kind(), over.settings()),
+            format!("stages.route.prefer=['{}']", over.kind()),
+            segment,
+        ];
+        let source = Source::text("<target>", "version = 1\nuse = \"tcp\"\n").set(set);
+        let node = Engine::from_source(&source).map_err(|e| engine(&e))?;
+        Ok(Self {
+            address: node.local_address().to_string(),
+            is_here: true,
+            words: "target: an engine of its own in this process, parked; its threads are counted apart"
+                .into(),
+            threads: threads().into_iter().filter(|thread| !before.contains(thread)).collect(),
+            _child: None,
+            _engine: Some(node),
+        })
+    }
+
+    /// Its threads in this process.
+    pub fn threads(&self) -> &[u32] {
+        &self.threads
+    }
+
+    /// CPU time it has used so far, if it tells.
+    pub fn cpu_ns(&self, peer: &Peer) -> Option<u64> {
+        match self.threads.as_slice() {
+            [] => peer.cpu_ns().ok(),
+            threads => Some(cpu_ns_of(threads)),
+        }
+    }
+
+    /// Of `all` that this process has used so far, what the target has not.
+    pub fn own_cpu_ns(&self, all: u64) -> u64 {
+        all.saturating_sub(cpu_ns_of(&self.threads))
+    }
+}

@@ -1,0 +1,159 @@
+//! A file that takes part, or why it does not. Deliberately without a look at other files: what is wrong with one keeps
+//! none of the others away.
+
+use std::path::{Path, PathBuf};
+
+use pipeline_configs::{Config, Findings, suggest};
+use pipeline_graph::Plan;
+use pipeline_node::Source;
+use pipeline_stages::catalog::mover;
+use pipeline_transports::Mover;
+
+use super::application::Application;
+use super::args::{Args, Over};
+use crate::cli::exit::Failure;
+use crate::cli::file::{self, count};
+
+/// A file.
+pub struct Entrant {
+    /// What it is called in the table.
+    pub model: String,
+    /// Where it is.
+    pub file: PathBuf,
+    /// What runs, or why it does not.
+    pub state: Result<Ready, Why>,
+}
+
+/// A file that can run.
+pub struct Ready {
+    /// With the transport of the comparison, out of the way of a node that may run from the file.
+    pub config: Config,
+    /// What it asks of the application.
+    pub application: Application,
+    /// Bytes of all bounded queues.
+    pub queue_bytes: u64,
+    /// Bytes of all return edges.
+    pub return_bytes: u64,
+    /// What it declares and does not get here.
+    pub replaced: Option<String>,
+}
+
+/// Why a file has no figures.
+#[derive(Debug)]
+pub enum Why {
+    /// What it is for cannot be had over this transport: no failure.
+    NotApplicable(String),
+    /// It does not validate, does not start, or fails at its work.
+    Failed(Failure),
+}
+
+impl Why {
+    /// In a row of the table.
+    pub fn text(&self) -> String {
+        match self {
+            Self::NotApplicable(why) => format!("n/a: {why}"),
+            Self::Failed(failure) => failure.to_string(),
+        }
+    }
+}
+
+/// All files, in the order of the command line. Findings are printed.
+pub fn entrants(args: &Args) -> Vec<Entrant> {
+    let models = models(&args.files);
+    let entrant = |(file, model): (&PathBuf, String)| {
+        let state = ready(file, args);
+        Entrant { model, file: file.clone(), state }
+    };
+    args.files.iter().zip(models).map(entrant).collect()
+}
+
+/// The stem of each file; its whole path where another file has the same.
+fn models(files: &[PathBuf]) -> Vec<String> {
+    let stem = |file: &PathBuf| {
+        file.file_stem().map_or_else(|| file.display().to_string(), |s| s.to_string_lossy().into_owned())
+    };
+    let stems: Vec<String> = files.iter().map(stem).collect();
+    let is_taken = |name: &String| stems.iter().filter(|other| *other == name).count() > 1;
+    let named = files.iter().zip(&stems);
+    named.map(|(file, s)| if is_taken(s) { file.display().to_string() } else { s.clone() }).collect()
+}
+
+fn ready(path: &Path, args: &Args) -> Result<Ready, Why> {
+    let over = args.over();
+    let source = file::source(Some(path), &args.set);
+    let declared = source.load().map_err(|findings| refused(path, &findings))?.config;
+    if over.copies()
+        && !declared.transports.is_empty()
+        && declared.transports.iter().all(|t| mover(t) == Mover::Device)
+    {
+        let kinds: Vec<&str> = declared.transports.iter().map(|t| t.kind.as_str()).collect();
+        let (kinds, over) = (kinds.join(", "), over.kind());
+        return Err(Why::NotApplicable(format!(
+            "memcpy ({over} copies by CPU what {kinds} moves by DMA; --over sim runs it)"
+        )));
+    }
+    let source: Source = source.set(over.overrides(&declared));
+    let loaded = source.load().map_err(|findings| refused(path, &findings))?;
+    loaded.runnable().map_err(|findings| refused(path, &findings))?;
+    let plan = Plan::new(&loaded.config.blueprint);
+    Ok(Ready {
+        application: Application::of(&loaded.config),
+        queue_bytes: plan.queues.iter().map(|queue| queue.bytes).sum(),
+        return_bytes: plan.returns.iter().map(|edge| edge.bytes).sum(),
+        replaced: replaced(&declared, over),
+        config: bystander(loaded.config, args.target.is_some()),
+    })
+}
+
+/// The same node, out of the way of the one that may run from this file, and with nothing that a target of ours lacks.
+fn bystander(mut config: Config, target_is_named: bool) -> Config {
+    config.segments.clear();
+    config.node.listen = "127.0.0.1:0".into();
+    config.node.advertise.clear();
+    if !target_is_named {
+        config.auth_key_file = None;
+    }
+    config
+}
+
+/// `rdma, mooncake_tcp`, if that is not what it gets.
+fn replaced(declared: &Config, over: Over) -> Option<String> {
+    let kinds: Vec<&str> = declared.transports.iter().map(|t| t.kind.as_str()).collect();
+    (kinds != [over.kind()]).then(|| kinds.join(", "))
+}
+
+/// Prints findings; what a row says of them.
+fn refused(path: &Path, findings: &Findings) -> Why {
+    eprint!("{}", findings.text());
+    let name = path.display();
+    let failure = match nearest(path) {
+        Some(near) => format!("{name} cannot be read; did you mean {near}?"),
+        None => format!("{name}: {}", count(findings)),
+    };
+    Why::Failed(Failure::findings(failure))
+}
+
+/// A file beside the missing one that has nearly its name.
+fn nearest(path: &Path) -> Option<String> {
+    if path.exists() {
+        return None;
+    }
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let toml = names.iter().map(String::as_str).filter(|name| name.ends_with(".toml"));
+    let near = suggest::nearest(path.file_name()?.to_str()?, toml)?;
+    Some(path.with_file_name(near).display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model is called as its file is; files that share a name are told apart by their paths.
+    #[test]
+    fn names_of_models() {
+        let files = ["a/x.toml", "b/x.toml", "b/y.toml"].map(PathBuf::from);
+        assert_eq!(models(&files), ["a/x.toml", "b/x.toml", "y"]);
+    }
+}

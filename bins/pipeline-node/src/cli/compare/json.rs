@@ -1,0 +1,83 @@
+//! The rows as JSON: one object a file, whose keys spell their units. A file without figures has the same keys, null, and
+//! says why.
+
+use serde_json::{Map, Value, json};
+
+use super::entrant::Why;
+use super::figure::Figure;
+use super::report::{Column, Place, Row};
+use crate::cli::load::Waiting;
+
+/// One line for each file.
+pub fn json(rows: &[Row<'_>], columns: &[Column], place: Place, rounds: Counted) -> String {
+    let bare = rows.iter().find(|row| row.file.is_none());
+    let files = rows.iter().filter(|row| row.file.is_some());
+    files.map(|row| format!("{}\n", Value::Object(object(row, bare, columns, place, rounds)))).collect()
+}
+
+/// Rounds, and what of them does not count.
+#[derive(Clone, Copy)]
+pub struct Counted {
+    /// As asked.
+    pub rounds: u64,
+    /// Cells of a round whose bare loop was slow.
+    pub left_out: usize,
+    /// Cells of all rounds.
+    pub cells: usize,
+}
+
+fn object(
+    row: &Row<'_>,
+    bare: Option<&Row<'_>>,
+    columns: &[Column],
+    place: Place,
+    rounds: Counted,
+) -> Map<String, Value> {
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+    put("model", json!(row.model));
+    put("file", json!(row.file));
+    for column in columns {
+        let figure = column.of(row);
+        put(&column.key, median(figure));
+        if column.is_spread {
+            put(&format!("{}_least", column.key), json!(figure.map(|f| f.least)));
+            put(&format!("{}_most", column.key), json!(figure.map(|f| f.most)));
+        }
+        if let Some(ceiling) = bare.and_then(|bare| column.of(bare)) {
+            put(&format!("ceiling_{}", column.key), median(Some(ceiling)));
+        }
+    }
+    put("spread_pct", json!(row.spread_pct(columns)));
+    let ready = row.ready();
+    put("return_bytes", json!(ready.map(|ready| ready.return_bytes)));
+    put("spinning_threads", json!(ready.map(|ready| ready.application.spinning)));
+    put("cpus", json!(place.cpus));
+    put("over_subscribed", json!(ready.map(|_| row.is_over_subscribed())));
+    put("application", json!(ready.map(|ready| &ready.application.words)));
+    put("application_waits", json!(ready.map(|ready| waits(ready.application.waits))));
+    put("replaced_transports", json!(ready.and_then(|ready| ready.replaced.as_ref())));
+    put("rounds", json!(rounds.rounds));
+    put("round_cells", json!(rounds.cells));
+    put("round_cells_left_out", json!(rounds.left_out));
+    let why = row.told.as_ref().err();
+    put("not_applicable", json!(why.is_some_and(|why| matches!(why, Why::NotApplicable(_)))));
+    put("why", json!(why.map(|why| why.text())));
+    object
+}
+
+/// Bytes are whole.
+fn median(figure: Option<Figure>) -> Value {
+    match figure.map(|figure| figure.median) {
+        Some(whole) if whole.fract() == 0.0 && (0.0..9e15).contains(&whole) => json!(whole as u64),
+        other => json!(other),
+    }
+}
+
+fn waits(waits: Waiting) -> &'static str {
+    match waits {
+        Waiting::Wait => "wait",
+        Waiting::Poll => "poll",
+        Waiting::Step => "step",
+    }
+}

@@ -1,0 +1,123 @@
+//! The rounds: in each the bare loop and then every file has its turn, the next round beginning with another file.
+//! Deliberately dull: nothing is judged here. A file that fails is left out of what follows, so a run takes no longer than
+//! was told.
+
+use std::time::Duration;
+
+use super::against::Against;
+use super::args::Args;
+use super::bare::BareLoop;
+use super::entrant::{Entrant, Why};
+use super::figure::counting;
+use super::measured::Measured;
+use super::progress::Progress;
+use super::session::{IDLE, SETTLE, Session};
+use super::work::Course;
+use crate::cli::bench::ceiling::Bare;
+use crate::cli::exit::Failure;
+
+/// What a start, a way to the target and a stop take together, about.
+const START: Duration = Duration::from_millis(200);
+/// What the bare loop warms itself with, about.
+const BARE_START: Duration = Duration::from_millis(120);
+
+/// What all rounds came to.
+pub struct Results {
+    /// By cell and round; empty without a bare loop.
+    pub bare: Vec<Vec<Bare>>,
+    /// By file, cell and round. A file that failed has no whole row.
+    pub cells: Vec<Vec<Vec<Measured>>>,
+    /// By file and round, percent of a core.
+    pub idle_pct: Vec<Vec<f64>>,
+    /// By cell: which rounds count.
+    pub counts: Vec<Vec<bool>>,
+}
+
+/// Runs them.
+pub struct Rounds<'a> {
+    /// What was asked for.
+    pub args: &'a Args,
+    /// What every file does.
+    pub course: &'a Course,
+    /// The target.
+    pub against: &'a Against,
+    /// The bare loop.
+    pub bare: &'a BareLoop,
+}
+
+impl Rounds<'_> {
+    /// About how long all will take with so many files.
+    pub fn about(&self, files: usize) -> Duration {
+        let Self { args, course, .. } = self;
+        let file = START + course.about(args.seconds) + SETTLE + IDLE;
+        let each = BARE_START + self.duration();
+        let bare = if matches!(self.bare, BareLoop::None) { Duration::ZERO } else { each };
+        (file * files as u32 + bare * course.shapes.len() as u32) * args.rounds as u32
+    }
+
+    fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.args.seconds)
+    }
+
+    /// All rounds. What fails is noted with the file.
+    ///
+    /// # Errors
+    /// When the bare loop fails: then there is nothing to compare with.
+    pub fn run(&self, entrants: &mut [Entrant], progress: &Progress) -> Result<Results, Failure> {
+        let shapes = &self.course.shapes;
+        let mut results = Results {
+            bare: shapes.iter().map(|_| Vec::new()).collect(),
+            cells: vec![vec![Vec::new(); shapes.len()]; entrants.len()],
+            idle_pct: vec![Vec::new(); entrants.len()],
+            counts: Vec::new(),
+        };
+        let mut is_filled = self.args.target.is_some();
+        for round in 0..self.args.rounds {
+            let told = format!("round {} of {}", round + 1, self.args.rounds);
+            progress.tell(&format!("{told}: {}", self.bare.title()));
+            for (shape, bare) in shapes.iter().zip(&mut results.bare) {
+                bare.extend(self.bare.round(shape, self.duration())?);
+            }
+            progress.step();
+            for i in 0..entrants.len() {
+                let file = (i + round as usize) % entrants.len();
+                let entrant = &mut entrants[file];
+                progress.tell(&format!("{told}: {}", entrant.model));
+                let turn = self.turn(entrant, &mut is_filled);
+                progress.step();
+                match turn {
+                    Ok(Some((cells, idle_pct))) => {
+                        results.cells[file].iter_mut().zip(cells).for_each(|(all, one)| all.push(one));
+                        results.idle_pct[file].push(idle_pct);
+                    }
+                    Ok(None) => {}
+                    Err(failure) => entrant.state = Err(Why::Failed(failure)),
+                }
+            }
+        }
+        results.counts = results.bare.iter().map(|bare| self.counts(bare)).collect();
+        Ok(results)
+    }
+
+    fn counts(&self, bare: &[Bare]) -> Vec<bool> {
+        match bare {
+            [] => vec![true; self.args.rounds as usize],
+            _ => counting(&bare.iter().map(|bare| bare.gb_per_s).collect::<Vec<_>>()),
+        }
+    }
+
+    /// One file in one round: its cells, and its CPU when it is idle. `None` if it does not take part.
+    fn turn(&self, entrant: &Entrant, is_filled: &mut bool) -> Result<Option<(Vec<Measured>, f64)>, Failure> {
+        let Ok(ready) = &entrant.state else { return Ok(None) };
+        let of_file = |failure: Failure| failure.of(&entrant.file.display());
+        let session =
+            Session::start(ready, self.against, &self.args.segment, self.course).map_err(of_file)?;
+        let cells: Result<Vec<Measured>, String> = match &self.course.story {
+            Some(story) => session.replay(story, *is_filled).map(|measured| vec![measured]),
+            None => self.course.shapes.iter().map(|shape| session.cell(shape, self.duration())).collect(),
+        };
+        let cells = cells.map_err(|trouble| of_file(Failure::failed(trouble)))?;
+        *is_filled = true;
+        Ok(Some((cells, session.idle_cpu_pct())))
+    }
+}

@@ -1,0 +1,170 @@
+//! One file's turn in a round: its engine is started, reaches the target, is warmed, measured, left idle, and stopped.
+//!
+//! In this process, and only for its turn: then no other engine runs meanwhile, whatever it does when it is idle (one that
+//! spins would take a CPU from the others), and the kernel's counters of this process are those of this file. A process for
+//! each file, stopped between its turns, would keep its links: to the target it would be dead for as long as it stands
+//! (`limits.silence`), and bytes that stay within a process could not be compared at all. What a start costs is not measured.
+
+use std::time::{Duration, Instant};
+
+use pipeline_node::{Engine, Peer, Region, Segment};
+
+use super::against::Against;
+use super::entrant::Ready;
+use super::measured::{Done, Measured, Meter};
+use super::work::{Course, Shape, Story};
+use crate::cli::bench::trace::{Bytes, Desk, Fill, Replay, Setting, Shares, Speed, Store};
+use crate::cli::exit::Failure;
+use crate::cli::failures::engine;
+use crate::cli::load::Waiting;
+use crate::cli::load::timed::{Load, Until};
+use crate::cli::load::usage::cpu_ns;
+
+/// Before each cell: links open, thresholds settle.
+pub const WARM_UP: Duration = Duration::from_millis(50);
+/// How long the engine is left alone after the work, for its CPU time.
+pub const IDLE: Duration = Duration::from_millis(300);
+/// What an idle engine may take to fall asleep, at the longest that is customary; it is not counted.
+pub const SETTLE: Duration = Duration::from_millis(150);
+/// How long the target may take to be reached.
+const OPEN: Duration = Duration::from_secs(10);
+/// What blocks of a trace are filled from: the same in every turn, as they are filled once.
+const SEED: u64 = 0x636F_6D70_6172_6521;
+
+/// A started engine that has reached the target.
+pub struct Session<'a> {
+    engine: Engine,
+    peer: Peer,
+    segment: Segment,
+    region: Region,
+    waits: Waiting,
+    against: &'a Against,
+}
+
+impl<'a> Session<'a> {
+    /// Starts it. Its memory is `bytes` bytes, all of them touched.
+    ///
+    /// # Errors
+    /// 71 when it cannot be started, 69 when the target cannot be reached, 1 when that lacks the segment.
+    pub fn start(
+        ready: &Ready,
+        against: &'a Against,
+        segment: &str,
+        course: &Course,
+    ) -> Result<Self, Failure> {
+        let node = Engine::start(ready.config.clone()).map_err(|e| engine(&e))?;
+        let region = node.allocate(course.local_bytes()).map_err(|e| engine(&e))?;
+        touch(&region).map_err(Failure::system)?;
+        let peer = node.open_within(&against.address, OPEN).map_err(|e| engine(&e))?;
+        let segment = peer.segment(segment).map_err(|e| engine(&e))?;
+        let needed = match course.story {
+            // Blocks share places where there are fewer.
+            Some(_) => 1,
+            None => course.target_bytes(),
+        };
+        if segment.len() < needed {
+            let (name, has) = (segment.name(), segment.len());
+            return Err(Failure::failed(format!(
+                "segment `{name}` of the target has {has} bytes and this work needs {needed}; enlarge it, or lower --batch or --depth"
+            )));
+        }
+        let waits = ready.application.waits;
+        Ok(Self { engine: node, peer, segment, region, waits, against })
+    }
+
+    /// One cell.
+    ///
+    /// # Errors
+    /// The first request that failed.
+    pub fn cell(&self, shape: &Shape, duration: Duration) -> Result<Measured, String> {
+        let load = Load {
+            engine: &self.engine,
+            region: &self.region,
+            segment: &self.segment,
+            op: shape.op,
+            layout: shape.layout,
+            size: shape.bytes,
+            batch: shape.batch,
+            depth: shape.depth,
+            threads: 1,
+            rate: None,
+            until: Until::Time(WARM_UP.min(duration)),
+            waits: self.waits,
+        };
+        if let Some(trouble) = load.run().trouble {
+            return Err(trouble);
+        }
+        let meter = Meter::start(&self.engine, &self.peer, self.against);
+        let round = Load { until: Until::Time(duration), ..load }.run();
+        let tally = &round.tally;
+        let measured = meter.stop(&Done {
+            requests: tally.requests,
+            bytes: tally.bytes,
+            elapsed_ns: tally.elapsed_ns,
+            latency_us: [50.0, 99.0, 99.9].map(|percent| tally.latency_us(percent)),
+        });
+        round.trouble.map_or(Ok(measured), Err)
+    }
+
+    /// A trace from its beginning to its end. Its blocks are sent to the target first, if they are not there.
+    ///
+    /// # Errors
+    /// The first request that failed.
+    pub fn replay(&self, story: &Story, is_filled: bool) -> Result<Measured, String> {
+        let shares = Shares::new(&story.trace.ids, 1);
+        let store = Store::new(shares, story.local.size(), 1, &[self.segment.len()]);
+        let store = store.map_err(|e| e.to_string())?;
+        let bytes = Bytes { region: &self.region, local: story.local, store: &store, seed: SEED };
+        let segments = std::slice::from_ref(&self.segment);
+        if !is_filled {
+            bytes.fill_peers(&self.engine, segments)?;
+        }
+        let setting = Setting {
+            engine: &self.engine,
+            segments,
+            bytes,
+            trace: &story.trace,
+            speed: Speed::Max,
+            depth: story.depth as usize,
+            batch: story.batch as usize,
+            waits: self.waits,
+            is_shown: false,
+        };
+        let desk = Desk::new(&story.trace, story.local.slots as u32, Fill::Warm);
+        let meter = Meter::start(&self.engine, &self.peer, self.against);
+        let outcome = Replay::new(&setting, desk, None).run();
+        let moved = &outcome.moved;
+        let measured = meter.stop(&Done {
+            requests: outcome.counts.read,
+            bytes: moved.bytes,
+            elapsed_ns: moved.elapsed_ns,
+            latency_us: [50.0, 99.0, 99.9].map(|percent| moved.latency_us(percent)),
+        });
+        outcome.trouble.map_or(Ok(measured), Err)
+    }
+
+    /// CPU of the engine while nothing is asked of it, percent of a core.
+    pub fn idle_cpu_pct(&self) -> f64 {
+        std::thread::sleep(SETTLE);
+        let (begin, before) = (Instant::now(), self.against.own_cpu_ns(cpu_ns()));
+        std::thread::sleep(IDLE);
+        let used = self.against.own_cpu_ns(cpu_ns()).saturating_sub(before);
+        100.0 * used as f64 / begin.elapsed().as_nanos() as f64
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // Before the next one starts: the last handle may live on in a peer.
+        self.engine.stop();
+    }
+}
+
+/// Gives every page its memory: one that was never written is read from a page of zeros that all share.
+fn touch(region: &Region) -> Result<(), String> {
+    let piece = vec![0x5A; 1 << 20];
+    (0..region.len()).step_by(piece.len()).try_for_each(|at| {
+        let len = (region.len() - at).min(piece.len() as u64) as usize;
+        region.write(at, &piece[..len]).map_err(|e| e.to_string())
+    })
+}

@@ -1,0 +1,163 @@
+//! What every file does in every round: one request at a time, batches of some sizes, or a trace.
+//! Deliberately fixed sizes: figures of two runs stand beside each other.
+
+use std::time::Duration;
+
+use super::args::{Args, Work};
+use crate::cli::bench::trace::form::Trace;
+use crate::cli::bench::trace::refused;
+use crate::cli::exit::Failure;
+use crate::cli::generate_trace::{self, Parameters};
+use crate::cli::load::Direction;
+use crate::cli::load::layout::Layout;
+
+/// The size of requests that go one at a time.
+const SINGLE: u64 = 4 << 10;
+/// The sizes of requests that go in batches.
+const SIZES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
+/// Bytes on each side that requests lie in; beyond it places are used again.
+const MEMORY: u64 = 64 << 20;
+/// Bytes of a block of a trace.
+const BLOCK: u64 = 64 << 10;
+/// Tokens of a block.
+const BLOCK_TOKENS: u64 = 512;
+/// Requests of a file that are replayed when nobody says.
+const LIMIT: u64 = 500;
+/// What is supposed of a transport where nothing has been measured yet, bytes a second.
+const SUPPOSED: f64 = 1e9;
+
+/// Requests of one size, so many together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Direction.
+    pub op: Direction,
+    /// Bytes a request.
+    pub bytes: u64,
+    /// Requests a batch.
+    pub batch: u64,
+    /// Batches in flight.
+    pub depth: u64,
+    /// Where they lie.
+    pub layout: Layout,
+}
+
+impl Shape {
+    /// With its places.
+    ///
+    /// # Errors
+    /// 2 when that many have no place.
+    pub fn new(op: Direction, bytes: u64, batch: u64, depth: u64) -> Result<Self, Failure> {
+        let layout = Layout::new(bytes, 1, batch * depth, MEMORY).map_err(Failure::usage)?;
+        Ok(Self { op, bytes, batch, depth, layout })
+    }
+}
+
+/// A trace, and the cache that its blocks come to.
+pub struct Story {
+    /// What is asked for.
+    pub trace: Trace,
+    /// The cache here.
+    pub local: Layout,
+    /// Requests that are open at a time.
+    pub depth: u64,
+    /// Blocks submitted together.
+    pub batch: u64,
+    /// Where it comes from.
+    pub name: String,
+}
+
+/// All of it.
+pub struct Course {
+    /// One for each cell of a row. Of a trace only the bare loop runs it.
+    pub shapes: Vec<Shape>,
+    /// Instead of the shapes.
+    pub story: Option<Story>,
+}
+
+impl Course {
+    /// As the command line says.
+    ///
+    /// # Errors
+    /// 2 for options that do not go together, 65 and 71 for a trace that makes no sense or cannot be read.
+    pub fn new(args: &Args) -> Result<Self, Failure> {
+        let (work, op) = (args.work(), args.op);
+        if work != Work::Trace && args.trace.is_some() {
+            return Err(Failure::usage("--trace is for --work trace; leave one of the two out"));
+        }
+        let single = || Shape::new(op, SINGLE, 1, 1);
+        let batches = || SIZES.into_iter().map(|bytes| Shape::new(op, bytes, args.batch(), args.depth()));
+        let (shapes, story) = match work {
+            Work::Latency => (vec![single()?], None),
+            Work::Sweep => (std::iter::once(single()).chain(batches()).collect::<Result<_, _>>()?, None),
+            Work::Trace => {
+                // What a replay does most: blocks that somebody waits for, a batch of them at a time.
+                (vec![Shape::new(Direction::Read, BLOCK, args.batch(), 4)?], Some(Story::new(args)?))
+            }
+        };
+        Ok(Self { shapes, story })
+    }
+
+    /// Bytes it needs on the side of the initiator.
+    pub fn local_bytes(&self) -> u64 {
+        let loops = self.shapes.iter().map(|shape| shape.layout.bytes()).max().unwrap_or(1);
+        self.story.as_ref().map_or(loops, |story| story.local.bytes())
+    }
+
+    /// Bytes it needs on the side of the target.
+    pub fn target_bytes(&self) -> u64 {
+        let stored = |story: &Story| u64::from(story.trace.distinct()) * BLOCK;
+        self.story.as_ref().map_or_else(|| self.local_bytes(), stored)
+    }
+
+    /// About how long a file's cells take in a round.
+    pub fn about(&self, seconds: f64) -> Duration {
+        let each = match &self.story {
+            Some(story) => story.trace.asked() as f64 * BLOCK as f64 / SUPPOSED,
+            None => self.shapes.len() as f64 * (seconds + super::session::WARM_UP.as_secs_f64()),
+        };
+        Duration::from_secs_f64(each)
+    }
+
+    /// What it is, in words.
+    pub fn words(&self) -> String {
+        if let Some(Story { trace, name, depth, batch, .. }) = &self.story {
+            let (requests, asked) = (trace.entries.len(), trace.asked());
+            return format!(
+                "work trace: {name}, {requests} requests, {asked} blocks of 64KiB, {} different, {depth} requests open, \
+                 {batch} blocks a batch, as fast as possible; latency is that of requests of the trace that waited for blocks",
+                trace.distinct()
+            );
+        }
+        let Some(first) = self.shapes.first() else { return String::new() };
+        let (op, single) = (first.op.name(), "one request of 4KiB at a time");
+        match self.shapes.get(1) {
+            None => format!("work latency: {op}, {single}"),
+            Some(Shape { batch, depth, .. }) => {
+                format!(
+                    "work sweep: {op}, {single}; batches of {batch} x 4KiB, 64KiB, 1MiB, {depth} in flight"
+                )
+            }
+        }
+    }
+}
+
+impl Story {
+    fn new(args: &Args) -> Result<Self, Failure> {
+        let (trace, name) = match &args.trace {
+            Some(path) => {
+                let read = Trace::read(path, Some(args.limit.unwrap_or(LIMIT)), BLOCK_TOKENS);
+                (read.map_err(|e| refused(&e))?, path.display().to_string())
+            }
+            None => {
+                let text = generate_trace::text(&Parameters { conversations: 400, ..Parameters::USUAL });
+                let parsed = Trace::parse(text.as_bytes(), "generated", args.limit, BLOCK_TOKENS);
+                (parsed.map_err(|e| refused(&e))?, "generated (as by generate-trace)".into())
+            }
+        };
+        let most = trace.entries.iter().map(|entry| u64::from(entry.distinct)).max().unwrap_or(1);
+        // The largest request has to fit; otherwise the cache is far smaller than what is asked for.
+        let memory = MEMORY.max(most.saturating_mul(BLOCK));
+        let local = Layout::new(BLOCK, 1, u64::from(trace.distinct()), memory).map_err(Failure::usage)?;
+        Ok(Self { trace, local, depth: args.depth(), batch: args.batch(), name })
+    }
+}
