@@ -177,9 +177,10 @@ fn a_wrong_file_among_good_ones() {
     let files =
         Files::new(&[("good", PARKED), ("bad", "version = 1\nuse = \"tcp\"\nstages.admit.pool = \"nix\"\n")]);
     let ended = output(&words(&files.args(&["bad", "good"], &["--work", "latency", "--json"])));
-    let (stderr, told) =
-        (String::from_utf8(ended.stderr).unwrap(), objects(&String::from_utf8(ended.stdout).unwrap()));
+    let [stderr, stdout] = [ended.stderr, ended.stdout].map(|text| String::from_utf8(text).unwrap());
+    let told = objects(&stdout);
     assert_eq!(ended.status.code(), Some(78), "{stderr}");
+    assert!(stdout.lines().all(|line| line.starts_with("{\"model\":")), "{stdout}");
     assert!(stderr.contains("bad.toml:3:") && stderr.contains("did you mean `nic`?"), "{stderr}");
     assert!(told[0]["why"].as_str().unwrap().contains("bad.toml: 1 error"), "{}", told[0]);
     assert!(told[0]["p50_us"].is_null() && number(&told[1], "p50_us") > 0.0);

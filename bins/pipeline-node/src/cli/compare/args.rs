@@ -48,7 +48,7 @@ impl Over {
 #[command(
     after_help = "Columns (medians of the rounds; the best one is bold on a terminal, else it has a *):
   hops           items popped from queues, a request of 4KiB at a time
-  wakes          how often a thread of this side slept and was woken, the application's too, a request
+  wakes          how often threads of this side slept and were woken, a request of 4KiB at a time
   p50 p99 p99.9  submit to done, us, one request of 4KiB at a time
   CPU us         CPU time of this side, the application's thread too, a request of 4KiB at a time
   GB/s           10^9 bytes a second, batches of 4KiB, 64KiB, 1MiB
@@ -60,7 +60,7 @@ impl Over {
   spread         (most - least) / median over the rounds, the largest of p50 and GB/s
 
 How the application waits follows the file: it polls where `via` of completion_notify is
-[\"status\"], else it waits. A file whose transports all move bytes by DMA is n/a over one that copies.
+[\"status\"], else it waits. A file whose transports all move bytes by DMA is n/a where a CPU copies.
 
 Examples:
   pipeline-node compare configs/models/*.toml                 # over loopback TCP

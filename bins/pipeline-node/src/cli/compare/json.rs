@@ -1,18 +1,34 @@
 //! The rows as JSON: one object a file, whose keys spell their units. A file without figures has the same keys, null, and
 //! says why.
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::entrant::Why;
 use super::figure::Figure;
 use super::report::{Column, Place, Row};
+use crate::cli::exit::Failure;
 use crate::cli::load::Waiting;
 
+/// An object whose keys stay in their order: a model is found at the head of its line.
+struct Object(Vec<(String, Value)>);
+
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
 /// One line for each file.
-pub fn json(rows: &[Row<'_>], columns: &[Column], place: Place, rounds: Counted) -> String {
+///
+/// # Errors
+/// 71: what cannot be written as JSON, which no figure is.
+pub fn json(rows: &[Row<'_>], columns: &[Column], place: Place, rounds: Counted) -> Result<String, Failure> {
     let bare = rows.iter().find(|row| row.file.is_none());
     let files = rows.iter().filter(|row| row.file.is_some());
-    files.map(|row| format!("{}\n", Value::Object(object(row, bare, columns, place, rounds)))).collect()
+    let line =
+        |row| serde_json::to_string(&object(row, bare, columns, place, rounds)).map(|line| line + "\n");
+    files.map(line).collect::<Result<String, _>>().map_err(Failure::system)
 }
 
 /// Rounds, and what of them does not count.
@@ -32,9 +48,9 @@ fn object(
     columns: &[Column],
     place: Place,
     rounds: Counted,
-) -> Map<String, Value> {
-    let mut object = Map::new();
-    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+) -> Object {
+    let mut object = Vec::new();
+    let mut put = |key: &str, value: Value| object.push((key.to_owned(), value));
     put("model", json!(row.model));
     put("file", json!(row.file));
     for column in columns {
@@ -63,7 +79,7 @@ fn object(
     let why = row.told.as_ref().err();
     put("not_applicable", json!(why.is_some_and(|why| matches!(why, Why::NotApplicable(_)))));
     put("why", json!(why.map(|why| why.text())));
-    object
+    Object(object)
 }
 
 /// Bytes are whole.

@@ -73,7 +73,7 @@ fn measure(args: &Args, course: &Course, entrants: &mut [Entrant], files: usize)
     let counted = counted(args, &results);
     let left_out = left_out(counted);
     file::print(&if args.json {
-        json::json(&rows, &columns, place, counted)
+        json::json(&rows, &columns, place, counted)?
     } else if args.markdown {
         let lines: Vec<String> = lines.iter().chain([&left_out]).map(|line| format!("* {line}\n")).collect();
         format!("{}\n{}", lines.concat(), markdown::markdown(&rows, &columns, place))
