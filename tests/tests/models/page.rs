@@ -10,7 +10,7 @@ use pipeline_configs::{Options, load};
 use pipeline_graph::draw;
 use pipeline_stages::catalog::catalog;
 
-use crate::rig::MODELS;
+use crate::files::MODELS;
 
 const END: &str = "<!-- to here -->";
 

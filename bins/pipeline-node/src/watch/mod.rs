@@ -86,7 +86,7 @@ impl Watch {
         self.seen().reaps.clone()
     }
 
-    /// Stops a stage: each of its workers stops before its next batch, as in a stage that takes very long.
+    /// Stops a stage: each of its workers stops before its next batch or look, as in a stage that takes very long.
     pub fn hold(&self, stage: &str) {
         self.seen().held.insert(stage.to_owned());
     }

@@ -62,6 +62,7 @@ impl Stage<Key> for Instance {
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
+        self.watch.pass(&self.name);
         let polled = self.stage.poll(out, cx);
         if polled == Polled::Busy {
             self.watch.seen().polls.insert((self.name.clone(), std::thread::current().id()));
