@@ -12,7 +12,7 @@ use pipeline_graph::caller::watch::Watch;
 use pipeline_graph::edge::back::Back;
 use pipeline_graph::edge::queue::Ring;
 use pipeline_graph::inlet::Gate;
-use pipeline_graph::{Arena, Batch, Cache, Waker};
+use pipeline_graph::{Arena, Arming, Batch, Cache, Waker};
 
 /// More preemptions than a lost wake-up or an ABA needs, few enough to end within seconds.
 fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
@@ -52,6 +52,35 @@ fn a_ring_is_never_lost() {
         });
         let mut sleeper = Sleeper::new(bell);
         look_until(&mut sleeper, || work.load(loom::sync::atomic::Ordering::Relaxed) == 2);
+        other.join().unwrap();
+    });
+}
+
+/// The same while a descriptor is armed, when the sleep changes from one kind to another after it was announced: a ring
+/// that saw the first kind reaches the second.
+#[test]
+fn a_ring_reaches_a_sleep_that_changes_kind() {
+    model(4, || {
+        let bell = Arc::new(Bell::new());
+        let work = Arc::new(loom::sync::atomic::AtomicU32::new(0));
+        let (ringer, published) = (bell.clone(), work.clone());
+        let other = thread::spawn(move || {
+            for _ in 0..2 {
+                published.fetch_add(1, loom::sync::atomic::Ordering::Relaxed);
+                ringer.ring();
+            }
+        });
+        let mut sleeper = Sleeper::new(bell);
+        let done = || work.load(loom::sync::atomic::Ordering::Relaxed) == 2;
+        while !done() {
+            sleeper.announce();
+            if done() {
+                sleeper.stay();
+                break;
+            }
+            sleeper.fd(0);
+            sleeper.sleep(0, u64::MAX);
+        }
         other.join().unwrap();
     });
 }

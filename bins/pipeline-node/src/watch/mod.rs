@@ -45,8 +45,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Seen {
-    /// Items by stage, thread and key of `dispatch = "hash"`.
-    runs: HashMap<(String, ThreadId, u64), u64>,
+    /// Items by stage, thread, and key and rank of `dispatch = "hash"`.
+    runs: HashMap<(String, ThreadId, (u64, u64)), u64>,
     /// Threads by stage that found something in a poll.
     polls: HashSet<(String, ThreadId)>,
     /// Links by threads that posted on them.
@@ -69,8 +69,8 @@ impl Watch {
         runs.chain(polls).collect()
     }
 
-    /// Items that a stage has taken, by thread and key: what `dispatch = "hash"` deals out by.
-    pub fn items(&self, stage: &str) -> Vec<(ThreadId, u64, u64)> {
+    /// Items that a stage has taken, by thread, and by key and rank: what `dispatch = "hash"` deals out by.
+    pub fn items(&self, stage: &str) -> Vec<(ThreadId, (u64, u64), u64)> {
         let seen = self.seen();
         let of = seen.runs.iter().filter(|((name, ..), _)| name == stage);
         of.map(|((_, thread, key), items)| (*thread, *key, *items)).collect()

@@ -28,6 +28,10 @@ impl Spec<Key> for Watched {
         self.inner.key(item)
     }
 
+    fn rank(&self, item: Key) -> u64 {
+        self.inner.rank(item)
+    }
+
     fn owner(&self, item: Key) -> usize {
         self.inner.owner(item)
     }
@@ -49,7 +53,8 @@ struct Instance {
 impl Stage<Key> for Instance {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
         self.watch.pass(&self.name);
-        let keys: Vec<u64> = input.iter().map(|item| self.spec.key(item)).collect();
+        let keys: Vec<(u64, u64)> =
+            input.iter().map(|item| (self.spec.key(item), self.spec.rank(item))).collect();
         let flow = self.stage.run(input, out, cx);
         // What it leaves is noted when it comes again.
         let taken = keys.len().saturating_sub(input.len());
