@@ -190,7 +190,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 /// Whatever a seed asks for, all seven files end every request the same way, and leave the same bytes everywhere.
 #[test]
 fn seven_files_one_outcome() {
-    let (first, seeds) = (number("EQUIVALENCE_FIRST", 1), number("EQUIVALENCE_SEEDS", 12));
+    let (first, seeds) = (number("EQUIVALENCE_FIRST", 1), number("EQUIVALENCE_SEEDS", 24));
     let next = AtomicU64::new(first);
     std::thread::scope(|scope| {
         // Most of a seed is waiting: for threads that start, sessions that open, a wire that delays.

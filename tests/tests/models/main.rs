@@ -6,6 +6,7 @@ mod adaptive_polling;
 mod equivalence;
 mod event_driven;
 mod files;
+mod mooncake_like;
 mod page;
 mod pipeline;
 mod program;

@@ -42,6 +42,11 @@ pub fn cpu(id: u32) -> Duration {
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
+/// Whether a thread waits for something, rather than runs or wants to.
+pub fn is_asleep(id: u32) -> bool {
+    field(&fs::read_to_string(format!("/proc/self/task/{id}/status")).unwrap(), "State").starts_with('S')
+}
+
 /// The CPUs that a thread may run on, as the kernel writes them: `0-3`.
 pub fn mask(id: u32) -> String {
     field(&fs::read_to_string(format!("/proc/self/task/{id}/status")).unwrap(), "Cpus_allowed_list")
