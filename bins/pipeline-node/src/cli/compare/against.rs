@@ -56,11 +56,7 @@ impl Against {
         Ok(Self {
             address: target.address.clone(),
             is_here: true,
-            words: format!(
-                "target: a process of our own (pid {}) on loopback, one parked worker, {}",
-                target.pid(),
-                target.address
-            ),
+            words: "target: a process of our own on loopback, one parked worker".into(),
             threads: Vec::new(),
             _child: Some(target),
             _engine: None,

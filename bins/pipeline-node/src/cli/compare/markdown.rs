@@ -36,6 +36,7 @@ fn head(column: &Column) -> String {
         "" => column.head.clone(),
         "one at a time, us" | "requests, us" => format!("{} µs", column.head),
         "a request" => format!("{} a request", column.head),
+        "CPU us" => "CPU µs a request".into(),
         group => format!("{group} {}", column.head).trim_end().to_owned(),
     }
 }

@@ -40,6 +40,8 @@ pub enum Best {
     Least,
     /// The most.
     Most,
+    /// None: it is no merit of the file.
+    None,
 }
 
 /// How a column finds its figure.
@@ -128,14 +130,13 @@ fn rates(cell: usize, head: &str, suffix: &str) -> [Column; 2] {
 }
 
 fn cpu(cell: usize, suffix: &str, is_shown: bool) -> [Column; 2] {
+    let group = if suffix.is_empty() { "CPU s/GB" } else { "CPU s/GB 64K" };
     let key = |side: &str| format!("cpu_s_per_gb_{side}{suffix}");
-    let column = |head, key, metric| Column {
-        is_shown,
-        ..Column::new("CPU s/GB", head, key, Best::Least, cell, metric)
-    };
+    let column =
+        |head, key, best, metric| Column { is_shown, ..Column::new(group, head, key, best, cell, metric) };
     [
-        column("ini", &key("initiator"), |m| Some(m.cpu_initiator)),
-        column("tgt", &key("target"), |m| m.cpu_target),
+        column("ini", &key("initiator"), Best::Least, |m| Some(m.cpu_initiator)),
+        column("tgt", &key("target"), Best::None, |m| m.cpu_target),
     ]
 }
 

@@ -30,7 +30,7 @@ pub fn number(value: f64) -> String {
         v if v >= 9.995 => format!("{v:.1}"),
         v if v >= 0.9995 => format!("{v:.2}"),
         v if v >= 0.01 => format!("{v:.3}"),
-        v if v > 0.0 => format!("{v:.4}"),
+        v if v >= 0.000_05 => format!("{v:.4}"),
         _ => "0".into(),
     }
 }
@@ -52,6 +52,7 @@ pub fn texts(
     let best = match column.best {
         Best::Least => of_files().reduce(f64::min),
         Best::Most => of_files().reduce(f64::max),
+        Best::None => None,
     };
     // As it is printed: nobody is better by what nobody can see.
     let best = best.map(|best| value(column, best));
@@ -180,7 +181,7 @@ mod tests {
     /// Figures have three digits, and more only before the point.
     #[test]
     fn numbers() {
-        let told = [0.0, 0.001_234, 0.123_44, 0.9996, 1.234, 12.34, 99.96, 1234.4].map(number);
+        let told = [0.000_049, 0.001_234, 0.123_44, 0.9996, 1.234, 12.34, 99.96, 1234.4].map(number);
         assert_eq!(told, ["0", "0.0012", "0.123", "1.00", "1.23", "12.3", "100", "1234"]);
     }
 }
