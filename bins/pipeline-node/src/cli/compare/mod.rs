@@ -63,7 +63,7 @@ fn measure(args: &Args, course: &Course, entrants: &mut [Entrant], files: usize)
     let rounds = Rounds { args, course, against: &against, bare: &bare };
     let about = rounds.about(files).as_secs_f64();
     let lines = facts(args, course, &against, &bare, entrants, about);
-    let progress = Progress::new(args.rounds * (entrants.len() as u64 + 1));
+    let progress = Progress::new(args.rounds * (entrants.len() as u64 + 1), about);
     head(args, &lines)?;
     let results = rounds.run(entrants, &progress)?;
     drop(progress);

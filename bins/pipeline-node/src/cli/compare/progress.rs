@@ -9,11 +9,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// For so many turns.
-    pub fn new(turns: u64) -> Self {
+    /// For so many turns, which take about `about_s` seconds.
+    pub fn new(turns: u64, about_s: f64) -> Self {
         Self(std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(turns), ProgressDrawTarget::stderr_with_hz(20));
-            let style = ProgressStyle::with_template("{bar:32} {msg}  {eta} left");
+            // What was told before, not what a bar would make of the turns so far: these take their time by the clock.
+            let template = format!("{{bar:32}} {{elapsed}} of about {about_s:.0}s  {{msg}}");
+            let style = ProgressStyle::with_template(&template);
             style.map_or(bar.clone(), |style| bar.with_style(style))
         }))
     }
