@@ -50,9 +50,12 @@ pub fn run(args: &Args) -> Outcome {
     if files > 0 {
         measure(args, &course, &mut entrants, files)?;
     } else {
-        // Nothing runs: there is no table, only reasons. Findings have been printed.
-        let reasons = entrants.iter().filter_map(|e| Some((&e.model, e.state.as_ref().err()?)));
-        reasons.for_each(|(model, why)| eprintln!("# {model}: {}", why.text()));
+        // There is no table then. Why files failed is what it ends with.
+        let absent = |entrant: &Entrant| match &entrant.state {
+            Err(why @ Why::NotApplicable(_)) => Some(format!("# {}: {}", entrant.model, why.text())),
+            _ => None,
+        };
+        entrants.iter().filter_map(absent).for_each(|line| eprintln!("{line}"));
     }
     verdict(entrants)
 }
