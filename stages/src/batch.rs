@@ -2,12 +2,15 @@
 //! Deliberately no lock and no allocation: it is an index into the ledger.
 
 use std::fmt;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use pipeline_transports::clock;
 
 use crate::callbacks::OnDoneError;
+use crate::delivery::{AwaitError, DescriptorError, Ticket};
 use crate::leading;
 use crate::ledger::{NIL, Summary};
 use crate::reason::{Failure, NOTICE_STAGE, Reason, SUBMIT_STAGE};
@@ -25,6 +28,8 @@ pub struct Batch {
     world: Arc<World>,
     index: u32,
     len: u32,
+    /// Once somebody asked for it.
+    fd: OnceLock<Arc<OwnedFd>>,
 }
 
 /// Why a wait came to nothing.
@@ -54,7 +59,7 @@ pub enum Status {
 
 impl Batch {
     pub(crate) fn new(world: Arc<World>, index: u32, len: u32) -> Self {
-        Self { world, index, len }
+        Self { world, index, len, fd: OnceLock::new() }
     }
 
     /// How many requests it has.
@@ -70,8 +75,13 @@ impl Batch {
 
     /// What it is in a forked child, if it was not done.
     fn forked(&self) -> Option<Summary> {
-        let child = !self.world.regions.origin().is_here();
+        let child = !self.is_here();
         child.then_some(Summary { requests: self.len, failed: self.len, ..Summary::default() })
+    }
+
+    /// Whether this is the process of the engine, not a child forked from it.
+    fn is_here(&self) -> bool {
+        self.world.regions.origin().is_here()
     }
 
     /// Sleeps until it is done. Costs no CPU while it waits (with `via = ["status"]` alone nobody wakes it, and it
@@ -108,6 +118,44 @@ impl Batch {
     /// [`OnDoneError`]; the function was dropped.
     pub fn on_done(&self, callback: impl FnOnce(Summary) + Send + 'static) -> Result<(), OnDoneError> {
         self.world.ledger.on_done(self.index, Box::new(callback))
+    }
+
+    /// A descriptor for an event loop: readable as soon as the batch is done, also if it is already, and from then on. It is
+    /// level-triggered and only to be polled, never read; it is made when it is first asked for and closed with the batch.
+    /// Readable says that [`Self::poll`] answers. For many batches at once, one [`crate::Doorbell`].
+    ///
+    /// # Errors
+    /// [`DescriptorError`]; without `"eventfd"` in `via` it names that.
+    pub fn eventfd(&self) -> Result<BorrowedFd<'_>, DescriptorError> {
+        if !self.is_here() {
+            return Err(DescriptorError::Forked);
+        }
+        let ledger = &self.world.ledger;
+        let listeners = ledger.descriptors().ok_or(DescriptorError::NotDeclared)?;
+        if self.fd.get().is_none() {
+            listeners.open(self.index, ledger.batches.word(self.index), &self.fd)?;
+        }
+        Ok(self.fd.get().expect("it was filled, by this thread or by another").as_fd())
+    }
+
+    /// As a future is polled ([`crate::WhenDone`]).
+    pub(crate) fn poll_done(&self, ticket: &mut Ticket, waker: &Waker) -> Poll<Result<Summary, AwaitError>> {
+        let ledger = &self.world.ledger;
+        let Some(listeners) = ledger.wakers() else { return Poll::Ready(Err(AwaitError::NotDeclared)) };
+        // In a forked child it is answered here, so that no lock is taken that nobody will open.
+        let done = match self.poll() {
+            None if !listeners.wait(self.index, ledger.batches.word(self.index), ticket, waker) => None,
+            None => self.poll(),
+            done => done,
+        };
+        done.map_or(Poll::Pending, |summary| Poll::Ready(Ok(summary)))
+    }
+
+    /// A task that has polled it is gone.
+    pub(crate) fn forget_task(&self, ticket: &mut Ticket) {
+        if let Some(listeners) = self.world.ledger.wakers().filter(|_| self.is_here()) {
+            listeners.leave(self.index, ticket);
+        }
     }
 
     /// Asks its slices to end; the batch is done when the last of them has, within a fraction of a second. A WRITE
@@ -193,8 +241,14 @@ impl fmt::Debug for Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        if self.world.regions.origin().is_here() && self.world.ledger.batches.detach(self.index) {
-            self.world.ledger.free_batch(self.index);
+        if !self.is_here() {
+            return;
+        }
+        let ledger = &self.world.ledger;
+        // First: from then on the index may name another batch.
+        ledger.forget_listeners(self.index);
+        if ledger.batches.detach(self.index) {
+            ledger.free_batch(self.index);
         }
     }
 }

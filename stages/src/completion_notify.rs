@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use pipeline_configs::schema::Change;
-use pipeline_configs::{Facts, Kind, Later, StageKind, Values};
+use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, Seat, Shape, Stage};
 
 use crate::key::Key;
-use crate::ledger::Ending;
+use crate::ledger::{Ending, Via};
 use crate::spec::Making;
 use crate::world::World;
 
@@ -21,9 +21,8 @@ pub const KIND: StageKind = StageKind {
         kind: Kind::Words(&["status", "event", "eventfd", "waker", "callback"]),
         default: Some("[\"status\", \"event\"]"),
         required: false,
-        doc: "What it tells; status: the batch's state can be polled (always so); event: its end also wakes who waits; callback: functions left by `on_done` are run, by the stage `callbacks`; eventfd, waker: it also tells these.",
+        doc: "What it tells; status: the batch's state can be polled (always so); event: its end also wakes threads that wait; eventfd: it also makes the batch's descriptor readable and rings its doorbell; waker: it also wakes tasks that await it; callback: functions left by `on_done` are run, by the stage `callbacks`.",
         change: Change::Live,
-        later: Some(Later::refused("all ways of delivery").words(&["eventfd", "waker"])),
         ..pipeline_configs::Key::PLAIN
     }],
     shape,
@@ -43,7 +42,12 @@ fn shape(values: &Values, _: &Facts) -> Shape {
 pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
     let via = making.values().texts("via");
     let has = |way: &str| via.iter().any(|v| v == way);
-    making.world.ledger.tell(via.is_empty() || has("event"), has("callback"));
+    making.world.ledger.tell(Via {
+        event: via.is_empty() || has("event"),
+        callback: has("callback"),
+        eventfd: has("eventfd"),
+        waker: has("waker"),
+    });
     Ok(Box::new(Notify { world: making.world.clone() }))
 }
 

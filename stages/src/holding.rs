@@ -211,7 +211,7 @@ mod tests {
     use pipeline_transports::{Op, RegionId, Span};
 
     use super::*;
-    use crate::ledger::Birth;
+    use crate::ledger::{Birth, Marks, Opening};
     use crate::peer::PeerId;
 
     /// A slice that comes after its stage has looked for cancelled ones is due at once; its neighbour of another batch
@@ -221,7 +221,8 @@ mod tests {
         let ledger = Arc::new(crate::testing::ledger(4, 2));
         let (far, now) = (Nanos::MAX / 2, pipeline_transports::clock::now());
         for batch in 0..2 {
-            ledger.batches.open(batch, 1, batch, batch, 0, false);
+            let marks = Marks::default();
+            ledger.batches.open(batch, Opening { len: 1, first: batch, last: batch, failed: 0, marks });
             let span = Span { region: RegionId(0), offset: 0, key: 0 };
             ledger.at(batch).bear(&Birth {
                 request: batch,

@@ -8,6 +8,7 @@ use pipeline_transports::{Op, RegionId};
 
 pub use pipeline_transports::control::message::NOTICE_MAX;
 
+use crate::delivery::Doorbell;
 use crate::peer::PeerId;
 
 /// A place in a peer's segment, as [`crate::World`]'s peers describe it after they were opened.
@@ -142,6 +143,8 @@ pub struct Options {
     /// What the application of the peer shall be told when all of its requests have ended: at most [`NOTICE_MAX`]
     /// bytes, which may be none. All requests must name the same peer. See [`crate::notices`].
     pub notice: Option<Arc<[u8]>>,
+    /// What is rung when the batch has ended: one doorbell for as many batches as you like. Needs `"eventfd"` in `via`.
+    pub notify: Option<Doorbell>,
 }
 
 #[cfg(test)]

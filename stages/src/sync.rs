@@ -1,10 +1,17 @@
-//! The one switch between the real futex word and loom's, by `--cfg pipeline_loom`: for the words on which callers
-//! wait for their batches. Deliberately nothing else: the other tables of the ledger have one writer a slot.
+//! The one switch between real synchronisation and loom's, by `--cfg pipeline_loom`: for the words on which callers
+//! wait for their batches, and for who listens for them. Deliberately nothing else: the other tables of the ledger have
+//! one writer a slot.
 
 #[cfg(pipeline_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+};
 #[cfg(not(pipeline_loom))]
-pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+};
 
 pub(crate) use word::Word;
 

@@ -14,8 +14,6 @@ use pipeline_configs::Config;
 use pipeline_graph::{Snapshot, State};
 use pipeline_stages::explain::Explanation;
 use pipeline_stages::ledger::Usage;
-use pipeline_stages::notices::Notices;
-use pipeline_stages::peer_events::PeerEvents;
 use pipeline_stages::{
     Batch, Client, Key, Options, Pick, PrepareError, Prepared, Reason, Request, SubmitError, World,
 };
@@ -49,7 +47,7 @@ pub(crate) struct Inner {
     pub(crate) world: Arc<World>,
     pub(crate) control: pipeline_stages::control::Control,
     config: Arc<Config>,
-    client: Client,
+    pub(crate) client: Client,
     graph: RwLock<pipeline_graph::Engine<Key>>,
     book: Book,
 }
@@ -296,40 +294,6 @@ impl Engine {
         timeout: Duration,
     ) -> Result<Batch, SubmitError> {
         self.inner.client.submit_prepared_wait(prepared, pick, options, timeout)
-    }
-
-    /// Listens to the notices of peers: what they say of batches whose requests have all ended ([`Options::notice`]).
-    /// While nobody listens their notices are refused, and their batches fail.
-    ///
-    /// ```
-    /// use pipeline_node::{Engine, Options, Request};
-    /// use std::time::Duration;
-    ///
-    /// let wait = Duration::from_secs(10);
-    /// let kv = "segments.kv = { kind = \"dram\", size = \"64KiB\", access = \"read_write\" }\n";
-    /// let receiver = Engine::from_toml(&format!("version = 1\nuse = \"tcp\"\n{kv}"))?;
-    /// let notices = receiver.notices();
-    ///
-    /// let sender = Engine::from_toml("version = 1\nuse = \"tcp\"\n")?;
-    /// let page = sender.allocate(4096)?;
-    /// let kv = sender.open(&receiver.local_address().to_string())?.segment("kv")?;
-    /// let options = Options { notice: Some(b"page 7".as_slice().into()), ..Options::default() };
-    /// let batch = sender.submit(&[Request::write(&page, 0, kv.at(0), 4096)], options)?;
-    ///
-    /// let notice = notices.next(wait)?;
-    /// // All that it speaks of is in place, or it says how much is not.
-    /// assert!(notice.is_done() && &*notice.body == b"page 7");
-    /// assert!(batch.wait(wait)?.is_done());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn notices(&self) -> Notices {
-        self.inner.world.inbox.listen()
-    }
-
-    /// Hears what becomes of peers from now on: those that were opened here, and those that open this node. Control
-    /// waits for no listener; one that is far behind hears how much it missed ([`crate::PeerEvent::Missed`]).
-    pub fn peer_events(&self) -> PeerEvents {
-        self.inner.world.watchers.listen()
     }
 
     /// With a pool of kind `caller`: one turn of each of its workers that no other thread steps just now; never blocks.

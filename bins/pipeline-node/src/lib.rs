@@ -25,6 +25,7 @@ mod engine;
 mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
+mod hearing;
 mod memory;
 mod peer;
 mod source;
@@ -46,8 +47,8 @@ pub use pipeline_stages::notices::{Notice, Notices};
 pub use pipeline_stages::peer::PeerState;
 pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};
 pub use pipeline_stages::{
-    Batch, Failure, OnDoneError, Options, Pick, PrepareError, Prepared, Reason, Remote, Request, Status,
-    SubmitError, Summary, WaitError,
+    AwaitError, Batch, DescriptorError, Doorbell, Failure, OnDoneError, Options, Pick, PrepareError,
+    Prepared, Reason, Remote, Request, Status, SubmitError, Summary, WaitError, WhenDone,
 };
 pub use pipeline_stages::{ListenError, reason::NoticeFault};
 pub use pipeline_transports::Access;

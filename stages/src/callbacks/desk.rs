@@ -25,6 +25,11 @@ pub enum OnDoneError {
     /// The batch has one.
     #[error("the batch has a callback already: it has one at most")]
     Taken,
+    /// Nobody runs it any more.
+    #[error(
+        "the engine has stopped, and runs no callbacks any more; the batch itself says what became of it"
+    )]
+    Stopped,
 }
 
 /// See the head of the file.
@@ -101,14 +106,5 @@ impl Desk {
     /// How many have, so far.
     pub(crate) fn panics(&self) -> u64 {
         self.panics.load(Relaxed)
-    }
-
-    /// Drops all functions that were not run: the engine has stopped.
-    pub(crate) fn clear(&self) {
-        for place in &self.places {
-            let callback = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-            // Outside of the lock: what it owns may be an engine.
-            drop(callback);
-        }
     }
 }

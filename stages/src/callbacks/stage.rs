@@ -49,13 +49,7 @@ struct Callbacks {
 impl Callbacks {
     /// Runs one. Answers whether there was one.
     fn run_one(&self) -> bool {
-        let Some((batch, callback)) = self.desk.take() else { return false };
-        let ledger = &self.world.ledger;
-        let summary = ledger.batches.summary(batch).unwrap_or_default();
-        // Before it is run, so that it finds room for what it submits itself.
-        if ledger.batches.word(batch).callback_taken() {
-            ledger.free_batch(batch);
-        }
+        let Some((callback, summary)) = self.world.ledger.next_callback() else { return false };
         let Some(callback) = callback else { return true };
         if catch_unwind(AssertUnwindSafe(|| callback(summary))).is_err() {
             self.desk.count_panic();

@@ -10,7 +10,7 @@ use super::judge::Judge;
 use super::wanted::Wanted;
 use super::{Client, SubmitError};
 use crate::key::Key;
-use crate::ledger::{Birth, NIL, Phase, Rows, Slot};
+use crate::ledger::{Birth, Marks, NIL, Opening, Phase, Rows, Slot};
 use crate::reason::{Code, SUBMIT_STAGE};
 use crate::request::Request;
 
@@ -31,7 +31,7 @@ const NO_CHAIN: Chain = Chain { first: NIL, last: NIL };
 pub(super) struct Header {
     pub(super) batch: u32,
     pub(super) deadline: Nanos,
-    pub(super) notice: bool,
+    pub(super) marks: Marks,
 }
 
 /// Fills the tables with a batch, for whose requests there is room, and pushes it.
@@ -186,8 +186,9 @@ impl<'a> Entry<'a> {
     fn push(mut self) -> Result<(), SubmitError> {
         self.close_run();
         let ledger = &*self.client.world.ledger;
-        let Header { batch, notice, .. } = self.header;
-        ledger.batches.open(batch, self.len, self.all.first, self.all.last, self.refused, notice);
+        let Header { batch, marks, .. } = self.header;
+        let Chain { first, last } = self.all;
+        ledger.batches.open(batch, Opening { len: self.len, first, last, failed: self.refused, marks });
         let mut on_stack = [Key::default(); WORKERS];
         let mut on_heap = Vec::new();
         let heads = if self.chains.len() <= WORKERS {
@@ -202,9 +203,13 @@ impl<'a> Entry<'a> {
             n += 1;
         }
         if n == 0 {
-            if notice {
-                // Nobody will count it down.
+            // Nobody will count it down.
+            if marks.notice {
                 ledger.outbox.tell_due(batch);
+            } else if marks.doorbell
+                && let Some(doorbell) = ledger.take_doorbell(batch)
+            {
+                doorbell.ring(1);
             }
             return Ok(());
         }
@@ -227,9 +232,13 @@ impl<'a> Entry<'a> {
                 at = cover.next().load(Relaxed);
             }
         }
-        if self.header.notice {
-            ledger.outbox.remove(self.header.batch);
+        let Header { batch, marks, .. } = self.header;
+        if marks.notice {
+            ledger.outbox.remove(batch);
         }
-        ledger.free_batch(self.header.batch);
+        if marks.doorbell {
+            drop(ledger.take_doorbell(batch));
+        }
+        ledger.free_batch(batch);
     }
 }

@@ -55,6 +55,11 @@ pub enum SubmitError {
         /// [`crate::request::NOTICE_MAX`].
         limit: usize,
     },
+    /// [`crate::Options::notify`] names a doorbell, and nobody would ring it.
+    #[error(
+        "this pipeline rings no doorbells: add \"eventfd\" to `via` of completion_notify, or leave `notify` out"
+    )]
+    NoDoorbells,
     /// The engine drains or has stopped.
     #[error("the engine takes no more work: it drains or has stopped; start it again")]
     Stopped,

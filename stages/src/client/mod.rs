@@ -19,7 +19,8 @@ pub use inlet::Inlet;
 pub use prepared::{Pick, PrepareError, Prepared};
 
 use crate::batch::Batch;
-use crate::ledger::{Parcel, Place, Told};
+use crate::delivery::{DescriptorError, Doorbell};
+use crate::ledger::{Marks, Parcel, Place, Told};
 use crate::request::{Options, Remote, Request};
 use crate::world::World;
 use entry::Header;
@@ -51,6 +52,18 @@ impl Client {
     /// See [`SubmitError`]; nothing was submitted then.
     pub fn submit(&self, requests: &[Request], options: Options) -> Result<Batch, SubmitError> {
         self.try_submit(&Plain(requests), &options, None)
+    }
+
+    /// Makes a doorbell for [`Options::notify`].
+    ///
+    /// # Errors
+    /// [`DescriptorError`]; without `"eventfd"` in `via` it names that.
+    pub fn doorbell(&self) -> Result<Doorbell, DescriptorError> {
+        if !self.is_here() {
+            return Err(DescriptorError::Forked);
+        }
+        self.world.ledger.descriptors().ok_or(DescriptorError::NotDeclared)?;
+        Doorbell::new()
     }
 
     /// As [`Self::submit`], and control rings `done` when the requests have ended: for what control itself submits, which
@@ -152,6 +165,10 @@ impl Client {
         if let Some(body) = &options.notice {
             judge_notice(wanted, body)?;
         }
+        let doorbell = match &options.notify {
+            None => None,
+            Some(doorbell) => Some((doorbell, ledger.descriptors().ok_or(SubmitError::NoDoorbells)?)),
+        };
         let busy = |what, asked, free: u32| match self.inlet.is_closed() {
             true => SubmitError::Stopped,
             false => SubmitError::Busy { what, asked, free: u64::from(free) },
@@ -164,7 +181,7 @@ impl Client {
             (Some(body), _) => Some(Told::Peer(body.clone())),
             (None, done) => done.cloned().map(Told::Here),
         };
-        let is_told = told.is_some();
+        let marks = Marks { notice: told.is_some(), doorbell: doorbell.is_some() };
         if let Some(to) = told {
             let Remote { peer, incarnation, .. } = wanted.at(0).remote;
             if !ledger.outbox.put(batch, Parcel { peer, incarnation, deadline, to }) {
@@ -173,13 +190,16 @@ impl Client {
             }
         }
         if !ledger.reserve_requests(len) {
-            if is_told {
+            if marks.notice {
                 ledger.outbox.remove(batch);
             }
             ledger.batches.give(batch);
             return Err(busy("limits.requests", asked, ledger.free_requests()));
         }
-        entry::enter(self, wanted, Header { batch, deadline, notice: is_told })?;
+        if let Some((doorbell, listeners)) = doorbell {
+            listeners.hang(batch, doorbell.clone());
+        }
+        entry::enter(self, wanted, Header { batch, deadline, marks })?;
         Ok(Batch::new(self.world.clone(), batch, len))
     }
 

@@ -174,7 +174,7 @@ async fn fetch(
     let done = Arc::new(Notify::new());
     let ring = done.clone();
     let waker = Waker::new(move || ring.notify_one());
-    let options = Options { deadline: Some(clock::until(by)), notice: None };
+    let options = Options { deadline: Some(clock::until(by)), ..Options::default() };
     let batch = client.submit_telling(&[Request::read(region, at, remote, len)], &options, &waker);
     let batch = batch.map_err(|e| e.to_string())?;
     // Its deadline ends it, so this ends.

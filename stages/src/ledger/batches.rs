@@ -10,7 +10,7 @@ use pipeline_transports::clock;
 use crate::ledger::crowd::Crowd;
 use crate::ledger::free::FreeList;
 use crate::ledger::slot::NIL;
-use crate::ledger::word::{BatchWord, Ended};
+use crate::ledger::word::{BatchWord, Ended, Marks};
 use crate::reason::Code;
 
 /// How often a waiter looks when nobody will wake it (`via` without `"event"`).
@@ -53,10 +53,23 @@ pub(crate) struct Batches {
 pub(crate) enum CountedDown {
     /// Requests are left.
     Going,
-    /// Its requests have ended, and its notice is due: only [`Batches::finish`] makes it done.
-    NoticeDue,
-    /// It is done; the caller must do what is left.
-    Ended(Ended),
+    /// None is left: the caller ends it ([`Batches::end`]), unless it has a notice, which is due then: in that case only
+    /// [`Batches::finish`] makes it done.
+    Last(Marks),
+}
+
+/// What a batch begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    /// Requests.
+    pub(crate) len: u32,
+    /// First and last of their chain.
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    /// How many of them have failed.
+    pub(crate) failed: u32,
+    /// What it has besides.
+    pub(crate) marks: Marks,
 }
 
 /// What a batch came to.
@@ -119,9 +132,9 @@ impl Batches {
         self.free.give(batch, batch, 1, |i| &self.slots[i as usize].next);
     }
 
-    /// Starts a batch of `len` requests, chained from `first` to `last`, of which `failed` have ended. One with a notice
-    /// is never done from the start.
-    pub(crate) fn open(&self, batch: u32, len: u32, first: u32, last: u32, failed: u32, notice: bool) {
+    /// Starts a batch. One with a notice is never done from the start.
+    pub(crate) fn open(&self, batch: u32, opening: Opening) {
+        let Opening { len, first, last, failed, marks } = opening;
         let slot = &self.slots[batch as usize];
         slot.left.store(len - failed, Relaxed);
         slot.len.store(len, Relaxed);
@@ -130,7 +143,7 @@ impl Batches {
         slot.failed.store(failed, Relaxed);
         slot.bytes.store(0, Relaxed);
         slot.notice.store(Code::DONE.raw(), Relaxed);
-        slot.word.open(len == failed, notice);
+        slot.word.open(len == failed, marks);
     }
 
     /// First and last request, and how many.
@@ -162,7 +175,7 @@ impl Batches {
     /// How its notice ended: `None` without one, [`Code::DONE`] also while it has not.
     pub(crate) fn notice(&self, batch: u32) -> Option<Code> {
         let slot = &self.slots[batch as usize];
-        slot.word.has_notice().then(|| Code::from_raw(slot.notice.load(Relaxed)))
+        slot.word.marks().notice.then(|| Code::from_raw(slot.notice.load(Relaxed)))
     }
 
     /// Requests, and those that have failed so far.
@@ -171,8 +184,8 @@ impl Batches {
         (slot.len.load(Relaxed), slot.failed.load(Relaxed))
     }
 
-    /// `ended` of its requests have ended, `failed` of them not well. The last one ends the batch; the caller
-    /// must then do what the answer says.
+    /// `ended` of its requests have ended, `failed` of them not well. Who counts the last one must then do what the
+    /// answer says.
     pub(crate) fn count_down(&self, batch: u32, ended: u32, failed: u32, bytes: u64) -> CountedDown {
         let slot = &self.slots[batch as usize];
         if failed > 0 {
@@ -188,10 +201,13 @@ impl Batches {
                 return CountedDown::Going;
             }
         }
-        if slot.word.has_notice() {
-            return CountedDown::NoticeDue;
-        }
-        CountedDown::Ended(slot.word.end())
+        CountedDown::Last(slot.word.marks())
+    }
+
+    /// Its requests have ended, and it has no notice: it is done. The caller must do what is left.
+    #[inline]
+    pub(crate) fn end(&self, batch: u32) -> Ended {
+        self.word(batch).end()
     }
 
     /// Its requests had ended and its notice now has too, as `code` says.
@@ -258,19 +274,25 @@ mod tests {
     use super::*;
     use crate::reason::Reason;
 
+    fn opening(len: u32, failed: u32, notice: bool) -> Opening {
+        let marks = Marks { notice, ..Marks::default() };
+        Opening { len, first: 0, last: len - 1, failed, marks }
+    }
+
     /// A waiter sleeps until the last of a batch's requests has ended, and sees what all of them came to.
     #[test]
     fn wait_sees_the_end() {
         let batches = Batches::new(1);
         let b = batches.take().unwrap();
         assert!(batches.take().is_none());
-        batches.open(b, 3, 0, 2, 1, false);
+        batches.open(b, opening(3, 1, false));
         assert_eq!(batches.wait(b, clock::now() + 1_000_000, true), None);
         std::thread::scope(|s| {
             let waiter = s.spawn(|| batches.wait(b, clock::now() + 10_000_000_000, true));
             assert_eq!(batches.count_down(b, 1, 0, 10), CountedDown::Going);
             assert_eq!(batches.summary(b), None);
-            let CountedDown::Ended(end) = batches.count_down(b, 1, 1, 0) else { panic!("the last one") };
+            assert_eq!(batches.count_down(b, 1, 1, 0), CountedDown::Last(Marks::default()));
+            let end = batches.end(b);
             batches.wake(b, end);
             assert_eq!(batches.wakes(), u64::from(end.waited));
             let summary = Summary { requests: 3, failed: 2, bytes: 10, notice_failed: false };
@@ -284,10 +306,11 @@ mod tests {
     fn one_side_frees() {
         let batches = Batches::new(1);
         let b = batches.take().unwrap();
-        batches.open(b, 1, 0, 0, 0, false);
+        batches.open(b, opening(1, 0, false));
         assert!(!batches.detach(b));
         let free = Ended { free: true, ..Ended::default() };
-        assert_eq!(batches.count_down(b, 1, 0, 0), CountedDown::Ended(free));
+        assert_eq!(batches.count_down(b, 1, 0, 0), CountedDown::Last(Marks::default()));
+        assert_eq!(batches.end(b), free);
         batches.give(b);
         assert_eq!(batches.free_len(), 1);
     }
@@ -299,17 +322,18 @@ mod tests {
         let batches = Batches::new(1);
         let b = batches.take().unwrap();
         for (refused, code) in [(0, Code::DONE), (2, Code::new(Reason::PeerGone, 3))] {
-            batches.open(b, 2, 0, 1, refused, true);
+            batches.open(b, opening(2, refused, true));
             if refused == 0 {
                 assert_eq!(batches.count_down(b, 1, 0, 5), CountedDown::Going);
-                assert_eq!(batches.count_down(b, 1, 0, 5), CountedDown::NoticeDue);
+                let due = Marks { notice: true, ..Marks::default() };
+                assert_eq!(batches.count_down(b, 1, 0, 5), CountedDown::Last(due));
             }
             assert_eq!((batches.summary(b), batches.tally(b)), (None, (2, refused)));
             assert_eq!(batches.finish(b, code), Ended::default());
             let summary = batches.summary(b).unwrap();
             assert_eq!((summary.is_done(), batches.notice(b)), (refused == 0, Some(code)));
         }
-        batches.open(b, 1, 0, 0, 0, false);
+        batches.open(b, opening(1, 0, false));
         assert_eq!(batches.notice(b), None);
     }
 }

@@ -5,10 +5,11 @@
 use pipeline_graph::BATCH;
 use pipeline_transports::RegionId;
 
+use crate::delivery::Rings;
 use crate::key::Key;
 use crate::ledger::batches::CountedDown;
 use crate::ledger::slot::{NIL, Phase};
-use crate::ledger::word::Ended;
+use crate::ledger::word::{Ended, Marks};
 use crate::ledger::{Ledger, Slot};
 use crate::peer::PeerId;
 use crate::window::{Class, Grant};
@@ -144,8 +145,9 @@ impl<'a> Ending<'a> {
             ended: 0,
             failed: 0,
             bytes: 0,
-            waited: [(NIL, Ended::default()); BATCH],
+            awaited: [(NIL, Ended::default()); BATCH],
             sleepers: 0,
+            rings: Rings::default(),
             region: RegionId::default(),
             pins: 0,
         };
@@ -178,9 +180,11 @@ struct Tally<'a> {
     ended: u32,
     failed: u32,
     bytes: u64,
-    /// Batches that ended while somebody slept: one a request at most.
-    waited: [(u32, Ended); BATCH],
+    /// Batches that ended while somebody slept or listened: one a request at most.
+    awaited: [(u32, Ended); BATCH],
     sleepers: usize,
+    /// What is due to doorbells.
+    rings: Rings,
     /// Requests that ended since the last one of another region: their pins are still held.
     region: RegionId,
     pins: u32,
@@ -224,19 +228,35 @@ impl Tally<'_> {
         }
         // Before its end is seen: who saw it may take the region back.
         self.unpin();
-        let end = match self.ledger.batches.count_down(self.batch, ended, failed, bytes) {
+        let marks = match self.ledger.batches.count_down(self.batch, ended, failed, bytes) {
             CountedDown::Going => return,
-            CountedDown::NoticeDue => return self.ledger.outbox.tell_due(self.batch),
-            CountedDown::Ended(end) => end,
+            CountedDown::Last(marks) => marks,
         };
-        if end.waited || end.led {
-            self.waited[self.sleepers] = (self.batch, end);
+        if marks != Marks::default() && self.goes_on(marks) {
+            return;
+        }
+        let end = self.ledger.batches.end(self.batch);
+        if end.is_awaited() {
+            self.awaited[self.sleepers] = (self.batch, end);
             self.sleepers += 1;
         }
         self.ledger.settle_end(self.batch, end);
     }
 
-    fn wake(&self) {
-        self.waited[..self.sleepers].iter().for_each(|(batch, end)| self.ledger.batches.wake(*batch, *end));
+    /// Sees to what the batch has besides its requests, before its end: afterwards the index may name another batch. Answers
+    /// whether it has not ended yet.
+    #[cold]
+    fn goes_on(&mut self, marks: Marks) -> bool {
+        if marks.notice {
+            self.ledger.outbox.tell_due(self.batch);
+        } else if let Some(doorbell) = self.ledger.take_doorbell(self.batch) {
+            self.rings.add(doorbell);
+        }
+        marks.notice
+    }
+
+    fn wake(&mut self) {
+        self.awaited[..self.sleepers].iter().for_each(|(batch, end)| self.ledger.awaken(*batch, *end));
+        self.rings.ring();
     }
 }

@@ -16,6 +16,7 @@ mod runs;
 mod sizes;
 mod slot;
 mod table;
+mod telling;
 mod usage;
 mod word;
 #[cfg(all(test, pipeline_loom))]
@@ -34,16 +35,16 @@ pub use sizes::Sizes;
 pub use slot::{NIL, Phase, Slot};
 pub use usage::Usage;
 
-pub(crate) use batches::{Batches, UNTOLD_NS};
+pub(crate) use batches::{Batches, Opening, UNTOLD_NS};
 pub(crate) use bells::Bells;
 pub(crate) use birth::Part;
 pub(crate) use flags::{Rows, TRANSPORTS_MAX};
 pub(crate) use outbox::{Outbox, Parcel, Told};
 pub(crate) use requests::RequestSlot;
 pub(crate) use table::Far;
-pub(crate) use word::{BatchWord, Ended};
+pub(crate) use telling::Via;
+pub(crate) use word::{BatchWord, Ended, Marks};
 
-use crate::callbacks::{Callback, Desk, OnDoneError};
 use crate::key::Key;
 use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
 use crate::window::{Class, Grant, Window};
@@ -52,6 +53,7 @@ use line::Line;
 pub(crate) use line::Place;
 use runs::Runs;
 use table::Table;
+use telling::Ways;
 
 /// See the file's head. Shared by all stages and the client.
 pub struct Ledger {
@@ -74,12 +76,8 @@ pub struct Ledger {
     stages: OnceLock<Box<[Arc<str>]>>,
     stale: AtomicU64,
     cancels: AtomicU64,
-    /// Whether the end of a batch wakes those who wait for it.
-    told: AtomicBool,
-    /// Whether `via` has "callback".
-    calls: AtomicBool,
-    /// Where functions lie, if a stage runs them.
-    callbacks: OnceLock<Arc<Desk>>,
+    /// How the end of a batch is told.
+    ways: Ways,
     /// The engine is being stopped: stages that go have not panicked.
     closing: AtomicBool,
     /// Where `submit_wait` waits.
@@ -112,9 +110,7 @@ impl Ledger {
             stages: OnceLock::new(),
             stale: AtomicU64::new(0),
             cancels: AtomicU64::new(0),
-            told: AtomicBool::new(true),
-            calls: AtomicBool::new(false),
-            callbacks: OnceLock::new(),
+            ways: Ways::default(),
             closing: AtomicBool::new(false),
             line: Line::default(),
             runs: Runs::default(),
@@ -345,52 +341,6 @@ impl Ledger {
         self.line.tell();
     }
 
-    /// What is left to do about a batch that has ended, but for waking those who wait for it.
-    pub(crate) fn settle_end(&self, batch: u32, end: Ended) {
-        if end.callback
-            && let Some(desk) = self.callbacks.get()
-        {
-            desk.put(batch);
-        }
-        if end.free {
-            self.free_batch(batch);
-        }
-    }
-
-    /// The desk of the stage `callbacks`, made by the first of its workers that asks.
-    pub(crate) fn run_callbacks(&self) -> Arc<Desk> {
-        self.callbacks.get_or_init(|| Arc::new(Desk::new(self.batches.limit()))).clone()
-    }
-
-    /// Leaves a function with a batch whose handle the caller has.
-    pub(crate) fn on_done(&self, batch: u32, callback: Callback) -> Result<(), OnDoneError> {
-        let desk =
-            self.callbacks.get().filter(|_| self.calls.load(Relaxed)).ok_or(OnDoneError::NotDeclared)?;
-        desk.leave(batch, self.batches.word(batch), callback)
-    }
-
-    /// Drops the functions that were not run: after the engine was stopped.
-    pub fn forget_callbacks(&self) {
-        if let Some(desk) = self.callbacks.get() {
-            desk.clear();
-        }
-    }
-
-    /// The notice of a batch whose requests have ended has ended as well: the batch is done. Whoever comes second is
-    /// not heard.
-    pub(crate) fn end_notice(&self, batch: u32, code: Code) {
-        // First, because from the end on the index may name another batch.
-        if !self.outbox.remove(batch) {
-            return;
-        }
-        self.line.tell();
-        let end = self.batches.finish(batch, code);
-        self.settle_end(batch, end);
-        if end.waited || end.led {
-            self.batches.wake(batch, end);
-        }
-    }
-
     /// Asks all slices of a batch to end, and the stages that hold some to look.
     pub(crate) fn cancel(&self, batch: u32) {
         if self.batches.cancel(batch) {
@@ -409,15 +359,5 @@ impl Ledger {
     /// Grows with each cancel: a stage that holds slices looks through them when it changed.
     pub(crate) fn cancels(&self) -> u64 {
         self.cancels.load(Acquire)
-    }
-
-    /// Whether the end of a batch wakes waiters, and runs callbacks (`via` of `completion_notify`).
-    pub(crate) fn tell(&self, told: bool, calls: bool) {
-        self.told.store(told, Relaxed);
-        self.calls.store(calls, Relaxed);
-    }
-
-    pub(crate) fn is_told(&self) -> bool {
-        self.told.load(Relaxed)
     }
 }

@@ -3,6 +3,7 @@
 use super::table::SLOT_BYTES;
 use super::{RequestSlot, batches};
 use crate::callbacks::Desk;
+use crate::delivery::Listeners;
 
 /// Sizes of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +40,13 @@ impl Sizes {
     }
 
     /// Bytes of all tables together: what `validate` prints, and all that is ever allocated for them.
-    /// `callbacks`: with the desk of the stage of that name.
-    pub fn table_bytes(&self, callbacks: bool) -> u64 {
+    /// `callbacks`: with the desk of the stage of that name; `listeners`: with what "eventfd" and "waker" in `via` take.
+    pub fn table_bytes(&self, callbacks: bool, listeners: bool) -> u64 {
         let of = |n: u32, one: usize| u64::from(n) * one as u64;
         of(self.slices, SLOT_BYTES)
             + of(self.requests, SLOT_BYTES + size_of::<RequestSlot>())
             + of(self.batches, batches::SLOT_BYTES)
             + if callbacks { of(self.batches, Desk::BYTES) } else { 0 }
+            + if listeners { of(self.batches, Listeners::BYTES) } else { 0 }
     }
 }

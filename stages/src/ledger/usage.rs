@@ -19,7 +19,7 @@ pub struct Usage {
     pub bytes: u64,
     /// Keys and completions that came too late or twice, so far: counted and dropped.
     pub stale: u64,
-    /// Callbacks of the application that panicked, so far: caught, logged and counted.
+    /// Callbacks and wakers of the application that panicked, so far: caught, logged and counted.
     pub callback_panics: u64,
     /// Requests that entered the graph, so far: those of which nothing was wrong at `submit`.
     pub submitted: u64,
@@ -50,7 +50,7 @@ impl Ledger {
             batches: self.batches.limit() - self.batches.free_len(),
             bytes: self.window.bytes(),
             stale: self.stale.load(Relaxed),
-            callback_panics: self.callbacks.get().map_or(0, |desk| desk.panics()),
+            callback_panics: self.ways.panics(),
             submitted,
             entered,
             wakes: self.batches.wakes(),

@@ -1,4 +1,4 @@
-//! What a waiter, an owner, a callback and the last slice of a batch race about: one word a batch.
+//! What a waiter, an owner, a callback, a listener and the last slice of a batch race about: one word a batch.
 //! Deliberately no counts and no results: this only decides who does what, each exactly once.
 //!
 //! Every question is a `fetch_or`, so that of two who ask at once one is first, and both know who.
@@ -23,6 +23,10 @@ const LED: u32 = 32;
 const CALLBACK: u32 = 64;
 /// The callback was taken.
 const CALLED: u32 = 128;
+/// A task or a descriptor has been left with the listeners: tell them.
+const LISTENED: u32 = 256;
+/// It has a doorbell, from its beginning.
+const DOORBELL: u32 = 512;
 
 /// See the head of the file.
 pub(crate) struct BatchWord(Word);
@@ -36,8 +40,27 @@ pub(crate) struct Ended {
     pub(crate) led: bool,
     /// Its callback is to be run.
     pub(crate) callback: bool,
+    /// Its listeners are to be told.
+    pub(crate) listened: bool,
     /// Nobody needs it any more: free it.
     pub(crate) free: bool,
+}
+
+impl Ended {
+    /// Whether somebody is to be told of it, apart from a callback.
+    #[inline]
+    pub(crate) fn is_awaited(self) -> bool {
+        self.waited || self.led || self.listened
+    }
+}
+
+/// What a batch has from its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// It is not done before the receiver has taken its notice.
+    pub(crate) notice: bool,
+    /// A doorbell is rung at its end.
+    pub(crate) doorbell: bool,
 }
 
 impl BatchWord {
@@ -48,18 +71,19 @@ impl BatchWord {
 
     /// A batch begins; `done`: and has ended already, unless it has a notice. Publishes what was written about it
     /// before.
-    pub(crate) fn open(&self, done: bool, notice: bool) {
-        let word = match notice {
+    pub(crate) fn open(&self, done: bool, marks: Marks) {
+        let word = match marks.notice {
             true => NOTICE,
             false if done => DONE,
             false => 0,
         };
-        self.0.store(word, Ordering::Release);
+        self.0.store(word | if marks.doorbell { DOORBELL } else { 0 }, Ordering::Release);
     }
 
     #[inline]
-    pub(crate) fn has_notice(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & NOTICE != 0
+    pub(crate) fn marks(&self) -> Marks {
+        let word = self.0.load(Ordering::Relaxed);
+        Marks { notice: word & NOTICE != 0, doorbell: word & DOORBELL != 0 }
     }
 
     /// Whether it has ended: then everything that was written before is seen.
@@ -83,7 +107,8 @@ impl BatchWord {
         let before = self.0.fetch_or(DONE, Ordering::AcqRel);
         let has = |bit| before & bit != 0;
         let callback = has(CALLBACK);
-        Ended { waited: has(WAITED), led: has(LED), callback, free: has(DETACHED) && !callback }
+        let free = has(DETACHED) && !callback;
+        Ended { waited: has(WAITED), led: has(LED), callback, listened: has(LISTENED), free }
     }
 
     /// The owner goes. `true`: the caller must free it; otherwise whoever ends it, or takes its callback, frees it.
@@ -106,6 +131,18 @@ impl BatchWord {
     /// The callback was taken. `true`: the caller must free the batch.
     pub(crate) fn callback_taken(&self) -> bool {
         self.0.fetch_or(CALLED, Ordering::AcqRel) & DETACHED != 0
+    }
+
+    /// Somebody was put where listeners are found. `true`: it has ended, and whoever ended it may not know of them: the
+    /// caller takes them out again. Otherwise whoever ends it tells them.
+    pub(crate) fn listen(&self) -> bool {
+        self.0.fetch_or(LISTENED, Ordering::AcqRel) & DONE != 0
+    }
+
+    /// Whether anybody ever was; for the owner who goes.
+    #[inline]
+    pub(crate) fn is_listened(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & LISTENED != 0
     }
 
     /// The thread that leads is about to sleep for it. `true`: it has ended.

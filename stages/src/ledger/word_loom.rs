@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
 use super::crowd::Crowd;
-use super::word::{BatchWord, Ended};
+use super::word::{BatchWord, Ended, Marks};
 
 const FOREVER: u64 = u64::MAX;
 
@@ -30,7 +30,7 @@ impl Scene {
     fn new() -> Arc<Self> {
         let (bytes, freed, called) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let scene = Self { word: BatchWord::new(), bytes, freed, called };
-        scene.word.open(false, false);
+        scene.word.open(false, Marks::default());
         Arc::new(scene)
     }
 

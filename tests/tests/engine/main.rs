@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod addresses;
+mod audience;
 mod batches;
 mod callbacks;
 mod callers;
+mod delivery;
 mod descriptors;
 mod layouts;
 mod lifetime;

@@ -14,7 +14,7 @@ use crate::rig::{PATIENCE, bytes_of, done, engine, nothing_left, open, pattern, 
 const MIB: u64 = 1 << 20;
 
 fn with(body: &[u8], deadline: Duration) -> Options {
-    Options { deadline: Some(deadline), notice: Some(body.into()) }
+    Options { deadline: Some(deadline), notice: Some(body.into()), ..Options::default() }
 }
 
 /// Why the notice of a batch that is done failed; `None` if it did not.

@@ -15,7 +15,8 @@ use crate::proxy::Proxy;
 use crate::rig::{PATIENCE, engine, nothing_left, target, until};
 
 fn submit(client: &Engine, region: &Region, kv: &Segment, body: &str, deadline: Duration) -> Batch {
-    let options = Options { deadline: Some(deadline), notice: Some(body.as_bytes().into()) };
+    let options =
+        Options { deadline: Some(deadline), notice: Some(body.as_bytes().into()), ..Options::default() };
     let request = Request::write(region, 0, kv.at(0), 4096);
     client.submit_wait(&[request], options, PATIENCE).unwrap_or_else(|e| panic!("{e}"))
 }

@@ -13,6 +13,7 @@ use pipeline_node::{
     Access, Engine, Error, FileRequest, Memory, Options, Reason, Request, Segment, Status, SubmitError,
 };
 
+use crate::audience::{telling, until_readable};
 use crate::node::Node;
 use crate::rig::{PATIENCE, bytes_of, done, engine, nothing_left, pattern, region_of, until};
 
@@ -21,13 +22,13 @@ const MIB: u64 = 1 << 20;
 const AGES: Duration = Duration::from_secs(36_000);
 
 /// A forked child that has run its part.
-struct Child {
+pub struct Child {
     pid: libc::pid_t,
     said: UnixStream,
 }
 
 /// Forks. The child runs `part`, says what went wrong, and ends as a program does (`exit`).
-fn fork(part: impl FnOnce()) -> Child {
+pub fn fork(part: impl FnOnce()) -> Child {
     let (said, mut say) = UnixStream::pair().unwrap();
     // SAFETY: the child goes on with the one thread that forked; what it uses of others' is what is tested here.
     match unsafe { libc::fork() } {
@@ -46,7 +47,7 @@ fn fork(part: impl FnOnce()) -> Child {
 impl Child {
     /// Waits until it has ended well; one that hangs is killed.
     #[track_caller]
-    fn ends_well(mut self) {
+    pub fn ends_well(mut self) {
         let begin = Instant::now();
         let mut status = 0;
         // SAFETY: our child, and a live place for its status.
@@ -262,12 +263,18 @@ fn a_program_inherits_nothing() {
     let node = Node::target("1MiB", &[]);
     let before = inherited();
     let server = crate::rig::target("1MiB");
-    let client = engine(&[]);
+    let client = telling(&[]);
     let region = client.allocate(MIB).unwrap();
+    let doorbell = client.doorbell().unwrap();
     for address in [node.address.clone(), server.local_address().to_string()] {
         let kv = client.open(&address).unwrap().segment("kv").unwrap();
-        done(&client, &[Request::write(&region, 0, kv.at(0), MIB)]);
+        let options = Options { notify: Some(doorbell.clone()), ..Options::default() };
+        let batch = client.submit(&[Request::write(&region, 0, kv.at(0), MIB)], options).unwrap();
+        until_readable(&batch.eventfd().unwrap());
+        until_readable(&doorbell);
+        assert!(batch.poll().unwrap().is_done());
         assert_eq!(inherited(), before);
+        doorbell.take();
     }
     let own = std::fs::read_dir("/proc/self/fd").unwrap().count();
     assert!(own > before.len() + 8, "the engines have descriptors of their own: {own}");

@@ -2,7 +2,11 @@
 //! clock that jumps.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+#[allow(dead_code, reason = "each test program uses some of it")]
+#[path = "../../../../tests/tests/engine/audience.rs"]
+mod audience;
 mod clocks;
+mod delivery;
 mod fork;
 #[allow(dead_code, reason = "each test program uses some of it")]
 #[path = "../cli/node.rs"]
