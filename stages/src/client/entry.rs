@@ -209,7 +209,7 @@ impl<'a> Entry<'a> {
             } else if marks.doorbell
                 && let Some(doorbell) = ledger.take_doorbell(batch)
             {
-                doorbell.ring(1);
+                ledger.count_told(u64::from(doorbell.ring(1)));
             }
             return Ok(());
         }

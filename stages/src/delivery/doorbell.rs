@@ -44,9 +44,13 @@ impl Doorbell {
         unheard.take(|| _ = rustix::io::read(fd, &mut [0; 8]))
     }
 
-    /// Batches have ended.
-    pub(crate) fn ring(&self, batches: u64) {
-        self.0.unheard.add(batches, || raise(&self.0.fd));
+    /// Batches have ended. Answers whether that had to be told: not while an earlier ring is unheard.
+    pub(crate) fn ring(&self, batches: u64) -> bool {
+        let told = self.0.unheard.add(batches);
+        if told {
+            raise(&self.0.fd);
+        }
+        told
     }
 }
 
@@ -78,13 +82,11 @@ pub(crate) struct Unheard {
 }
 
 impl Unheard {
-    /// `raise` makes the descriptor readable.
-    pub(crate) fn add(&self, n: u64, raise: impl FnOnce()) {
+    /// `true`: the caller makes the descriptor readable.
+    pub(crate) fn add(&self, n: u64) -> bool {
         self.ended.fetch_add(n, Ordering::Relaxed);
         // After the count, and releasing it: whoever lowers the flag finds it.
-        if !self.raised.swap(true, Ordering::AcqRel) {
-            raise();
-        }
+        !self.raised.swap(true, Ordering::AcqRel)
     }
 
     /// `lower` makes it unreadable.
@@ -102,6 +104,7 @@ impl Unheard {
 pub(crate) struct Rings {
     of: Option<Doorbell>,
     batches: u64,
+    told: u64,
 }
 
 impl Rings {
@@ -114,11 +117,12 @@ impl Rings {
         self.batches += 1;
     }
 
-    /// Rings what is due.
-    pub(crate) fn ring(&mut self) {
+    /// Rings what is due; answers how many doorbells had to tell so far.
+    pub(crate) fn ring(&mut self) -> u64 {
         if let Some(doorbell) = self.of.take() {
-            doorbell.ring(std::mem::take(&mut self.batches));
+            self.told += u64::from(doorbell.ring(std::mem::take(&mut self.batches)));
         }
+        self.told
     }
 }
 

@@ -137,24 +137,27 @@ impl Listeners {
         self.place(batch).doorbell.take()
     }
 
-    /// A batch has ended: tells its tasks and its descriptor.
-    pub(crate) fn tell(&self, batch: u32, word: &BatchWord) {
-        let (first, more) = {
+    /// A batch has ended: tells its tasks and its descriptor. Answers how many that were.
+    pub(crate) fn tell(&self, batch: u32, word: &BatchWord) -> u64 {
+        let (fds, first, more) = {
             let mut place = self.place(batch);
             if !word.is_done() {
                 // The batch was freed meanwhile and another one began: whoever ends that one tells its own.
-                return;
+                return 0;
             }
             // Within the lock, which its owner takes as it goes: then nobody has it any more, and closing it closes it.
-            place.fd.take().iter().for_each(|fd| raise(fd));
-            (place.first.take(), mem::take(&mut place.more))
+            let fd = place.fd.take();
+            fd.iter().for_each(|fd| raise(fd));
+            (u64::from(fd.is_some()), place.first.take(), mem::take(&mut place.more))
         };
+        let told = fds + u64::from(first.is_some()) + more.len() as u64;
         for waker in first.into_iter().map(|(_, waker)| waker).chain(more.into_values()) {
             if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
                 self.panics.fetch_add(1, Relaxed);
                 tracing::error!("a waker of the application panicked; its batch is done, and others go on");
             }
         }
+        told
     }
 
     /// Nobody listens any more for a batch, whose owner goes; its doorbell stays.

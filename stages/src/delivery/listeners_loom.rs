@@ -203,7 +203,11 @@ fn no_ring_is_lost() {
         let ringers: Vec<_> = (0..2)
             .map(|_| {
                 let (unheard, fd) = (unheard.clone(), raised.clone());
-                thread::spawn(move || unheard.add(1, || fd.store(true, Ordering::Release)))
+                thread::spawn(move || {
+                    if unheard.add(1) {
+                        fd.store(true, Ordering::Release);
+                    }
+                })
             })
             .collect();
         let take = || unheard.take(|| raised.store(false, Ordering::Release));

@@ -257,6 +257,6 @@ impl Tally<'_> {
 
     fn wake(&mut self) {
         self.awaited[..self.sleepers].iter().for_each(|(batch, end)| self.ledger.awaken(*batch, *end));
-        self.rings.ring();
+        self.ledger.count_told(self.rings.ring());
     }
 }

@@ -1,7 +1,7 @@
 //! How the end of a batch is told, and to whom: to threads that wait, to a callback, to a task, a descriptor and a doorbell.
 //! Deliberately apart from what an end is: that is decided by the batch's word before anything here is asked.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::{Ended, Ledger, Summary};
@@ -30,6 +30,8 @@ pub(super) struct Ways {
     desk: OnceLock<Arc<Desk>>,
     /// Where tasks and descriptors are left, if any may be.
     listeners: OnceLock<Listeners>,
+    /// Tasks, descriptors and doorbells that were told.
+    told: AtomicU64,
 }
 
 impl Ways {
@@ -40,6 +42,18 @@ impl Ways {
 }
 
 impl Ledger {
+    /// See [`super::Usage::wakes`].
+    pub(super) fn wakes(&self) -> u64 {
+        self.batches.wakes() + self.ways.told.load(Relaxed)
+    }
+
+    /// So many tasks, descriptors and doorbells were told.
+    pub(crate) fn count_told(&self, n: u64) {
+        if n > 0 {
+            self.ways.told.fetch_add(n, Relaxed);
+        }
+    }
+
     /// Says how ends are told.
     pub(crate) fn tell(&self, via: Via) {
         let Ways { event, callback, eventfd, waker, listeners, .. } = &self.ways;
@@ -104,7 +118,7 @@ impl Ledger {
         if end.listened
             && let Some(listeners) = self.ways.listeners.get()
         {
-            listeners.tell(batch, self.batches.word(batch));
+            self.count_told(listeners.tell(batch, self.batches.word(batch)));
         }
     }
 
@@ -160,7 +174,7 @@ impl Ledger {
         self.settle_end(batch, end);
         self.awaken(batch, end);
         if let Some(doorbell) = doorbell {
-            doorbell.ring(1);
+            self.count_told(u64::from(doorbell.ring(1)));
         }
     }
 }

@@ -25,7 +25,8 @@ pub struct Usage {
     pub submitted: u64,
     /// As how many they did: neighbours that touch on both sides are merged (`coalesce` of the stage `admit`).
     pub entered: u64,
-    /// Wake-ups that ends of batches have cost so far: one a batch for all who slept for it, none where they poll.
+    /// Wake-ups that ends of batches have cost so far: one a batch for all threads that slept for it, one for each task and
+    /// descriptor, one for all that a doorbell had not told before; none where they poll.
     pub wakes: u64,
     /// Work requests whose bytes a transport has copied through a staging buffer, so far.
     pub staged_copies: u64,
@@ -53,7 +54,7 @@ impl Ledger {
             callback_panics: self.ways.panics(),
             submitted,
             entered,
-            wakes: self.batches.wakes(),
+            wakes: self.wakes(),
             // Transports count them: see `World::usage`.
             staged_copies: 0,
             staged_bytes: 0,
