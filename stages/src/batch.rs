@@ -1,5 +1,5 @@
-//! A batch in the caller's hands: poll it, wait for it, cancel it, ask what became of each request.
-//! Deliberately no lock and no allocation: it is an index into the ledger.
+//! A batch in the caller's hands: poll it, wait for it, await it, cancel it, ask what became of each request.
+//! Deliberately no lock and no allocation, unless it is asked for a descriptor: it is an index into the ledger.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,8 +16,8 @@ use crate::ledger::{NIL, Summary};
 use crate::reason::{Failure, NOTICE_STAGE, Reason, SUBMIT_STAGE};
 use crate::world::World;
 
-/// Handle of an accepted batch. Shareable between threads. The handle is its only name: callers cannot give batches
-/// ids, so no two can share one.
+/// Handle of an accepted batch. Shareable between threads; awaited by `(&batch).await` ([`crate::WhenDone`]). The handle is
+/// its only name: callers cannot give batches ids, so no two can share one.
 ///
 /// In a process forked from the engine's, a batch that was not done has failed there and then
 /// ([`Reason::Forked`]): it goes on in the parent, whose batch this copy does not touch.

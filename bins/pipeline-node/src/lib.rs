@@ -15,6 +15,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Instead of waiting, a task of any async runtime awaits a batch, and an event loop polls one descriptor for all of them
+//! ([`Engine::doorbell`]); the file says who is told (`via` of `completion_notify`):
+//!
+//! ```
+//! use pipeline_node::{Engine, Options, Request};
+//!
+//! let kv = "segments.kv = { kind = \"dram\", size = \"64KiB\", access = \"read_write\" }\n";
+//! let holder = Engine::from_toml(&format!("version = 1\nuse = \"tcp\"\n{kv}"))?;
+//! let via = "stages.notify = { via = [\"waker\"] }\n";
+//! let engine = Engine::from_toml(&format!("version = 1\nuse = \"tcp\"\n{via}"))?;
+//! let page = engine.allocate(4096)?;
+//! let kv = engine.open(&holder.local_address().to_string())?.segment("kv")?;
+//! let task = async {
+//!     let batch = engine.submit(&[Request::read(&page, 0, kv.at(0), 4096)], Options::default())?;
+//!     let summary = (&batch).await?;
+//!     assert!(summary.is_done(), "{:?}", batch.results().collect::<Vec<_>>());
+//!     Ok::<(), Box<dyn std::error::Error>>(())
+//! };
+//! tokio::runtime::Builder::new_current_thread().build()?.block_on(task)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! It asks for no async runtime, installs no signal handler, keeps no global state, and starts no thread that
 //! `pipeline-node validate` does not announce. What a batch is and how a request can end: [`Batch`], [`Status`],
 //! [`Failure`].
