@@ -72,7 +72,7 @@ impl IntoFuture for Batch {
     }
 }
 
-impl<'a> IntoFuture for &'a Batch {
+impl IntoFuture for &Batch {
     type Output = Result<Summary, AwaitError>;
     type IntoFuture = WhenDone<Self>;
 
