@@ -32,7 +32,7 @@ use super::logs;
 
 /// How long the target may take to be reached.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Before the first round of a size: links open, memory is touched.
+/// Before the first round of a size: links open, congestion windows with them.
 const WARM_UP: Duration = Duration::from_millis(100);
 /// How long a round of the bare loop may be for a spinning target to be stopped meanwhile: less than what control
 /// waits for a sign of life.
@@ -210,8 +210,11 @@ impl Bench<'_> {
         let seed = size.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         if args.check {
             verify::prepare(&load, seed).map_err(Failure::failed)?;
-        } else if args.iterations.is_none() {
-            Load { until: Until::Time(WARM_UP), rate: None, ..load }.run();
+        } else {
+            load.touch(args.target.is_empty()).map_err(Failure::failed)?;
+            if args.iterations.is_none() {
+                Load { until: Until::Time(WARM_UP), rate: None, ..load }.run();
+            }
         }
         let sum = self.rounds(&load)?;
         let wrong = match args.check {

@@ -1,18 +1,9 @@
 //! `--check`: puts known bytes where they are taken from, and counts wrong ones where they should have arrived.
 //! Deliberately outside the timed loop.
 
-use std::time::Duration;
-
-use pipeline_node::{Batch, Options, Request, Status};
-
 use super::pattern::{PIECE, fill, wrong};
 use crate::cli::load::Direction;
 use crate::cli::load::timed::Load;
-
-/// Requests of a batch that moves bytes for the check.
-const BATCH: usize = 64;
-/// For room in the engine's tables.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Puts the bytes of `seed` at the source of the transfers, and others at their destination.
 ///
@@ -23,12 +14,12 @@ pub fn prepare(load: &Load<'_>, seed: u64) -> Result<(), String> {
     match load.op {
         Direction::Write => {
             fill_region(load, !seed)?;
-            transfer(load, &all, Direction::Write)?;
+            load.transfer(&all, Direction::Write)?;
             fill_region(load, seed)
         }
         Direction::Read => {
             fill_region(load, seed)?;
-            transfer(load, &all, Direction::Write)?;
+            load.transfer(&all, Direction::Write)?;
             fill_region(load, !seed)
         }
     }
@@ -41,7 +32,7 @@ pub fn prepare(load: &Load<'_>, seed: u64) -> Result<(), String> {
 pub fn count_wrong(load: &Load<'_>, seed: u64, used: &[bool]) -> Result<u64, String> {
     if load.op == Direction::Write {
         fill_region(load, !seed)?;
-        transfer(load, used, Direction::Read)?;
+        load.transfer(used, Direction::Read)?;
     }
     let (mut bytes, mut scratch) = (vec![0; PIECE], vec![0; PIECE]);
     let mut count = 0;
@@ -69,39 +60,4 @@ fn fill_region(load: &Load<'_>, seed: u64) -> Result<(), String> {
         load.region.write(at, &bytes[..n]).map_err(|e| e.to_string())?;
     }
     Ok(())
-}
-
-/// Moves every place in `used`.
-fn transfer(load: &Load<'_>, used: &[bool], op: Direction) -> Result<(), String> {
-    let mut requests = Vec::with_capacity(BATCH);
-    for slot in (0..load.layout.slots).filter(|s| used[*s as usize]) {
-        for (offset, len) in load.layout.pieces(slot) {
-            requests.push(match op {
-                Direction::Write => Request::write(load.region, offset, load.segment.at(offset), len),
-                Direction::Read => Request::read(load.region, offset, load.segment.at(offset), len),
-            });
-            if requests.len() == BATCH {
-                flush(load, &mut requests)?;
-            }
-        }
-    }
-    flush(load, &mut requests)
-}
-
-fn flush(load: &Load<'_>, requests: &mut Vec<Request>) -> Result<(), String> {
-    if requests.is_empty() {
-        return Ok(());
-    }
-    let batch = load.engine.submit_wait(requests, Options::default(), PATIENCE).map_err(|e| e.to_string())?;
-    requests.clear();
-    // Its deadline ends it, so this ends.
-    while batch.wait(Duration::from_secs(60)).is_err() {}
-    first_failure(&batch).map_or(Ok(()), Err)
-}
-
-fn first_failure(batch: &Batch) -> Option<String> {
-    batch.results().find_map(|status| match status {
-        Status::Failed(failure) => Some(failure.to_string()),
-        _ => None,
-    })
 }

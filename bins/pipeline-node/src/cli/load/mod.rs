@@ -5,6 +5,7 @@ pub mod child;
 mod direction;
 pub mod layout;
 pub mod machine;
+mod places;
 pub mod tally;
 pub mod target;
 pub mod timed;
