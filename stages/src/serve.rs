@@ -104,7 +104,8 @@ impl Drive {
                 closed.push(link);
             }
         }
-        any || served.answered > 0 || served.more
+        // Payload that came in part is work as well: who takes it for idleness sleeps between the pieces of a stream.
+        any || served.answered > 0 || served.bytes > 0 || served.more
     }
 }
 

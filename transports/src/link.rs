@@ -101,8 +101,10 @@ pub struct Posted {
 pub enum Flushed {
     /// All that was posted has been handed to the wire.
     All,
-    /// Some waits for room on the wire; [`Post::arm`] will name the descriptor.
+    /// Bytes have been handed over; the rest waits for the next flush, or for room on the wire.
     Partly,
+    /// Nothing has been handed over: all waits for room on the wire, and [`Post::arm`] will name the descriptor.
+    Stuck,
 }
 
 /// The half that posts.
@@ -137,7 +139,8 @@ pub enum Cancelled {
 pub trait Reap: Send {
     /// Takes over its end of a link.
     fn adopt(&mut self, end: LinkEnd);
-    /// Collects completions while `out` has room. Answers how many it added. Never blocks.
+    /// Collects completions while `out` has room, and notes there when bytes of unfinished ones came. Answers how many
+    /// it added. Never blocks.
     fn reap(&mut self, now: Nanos, out: &mut Completions) -> usize;
     /// Takes one work request back.
     fn cancel(&mut self, link: LinkId, id: WrId) -> Cancelled;
@@ -154,7 +157,7 @@ pub trait Reap: Send {
 pub struct Served {
     /// Work requests answered.
     pub answered: usize,
-    /// Payload bytes moved.
+    /// Bytes moved, those of work requests included that are not answered yet.
     pub bytes: u64,
     /// Whether it would have gone on with a larger budget.
     pub more: bool,

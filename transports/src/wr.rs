@@ -101,13 +101,15 @@ pub struct Completion {
 pub struct Completions {
     done: Vec<Completion>,
     closed: Vec<LinkId>,
+    moved: bool,
     capacity: usize,
 }
 
 impl Completions {
     /// Room for `capacity` completions a call.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { done: Vec::with_capacity(capacity), closed: Vec::with_capacity(capacity), capacity }
+        let (done, closed) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+        Self { done, closed, moved: false, capacity }
     }
 
     /// How many more completions fit.
@@ -132,6 +134,16 @@ impl Completions {
         self.closed.push(link);
     }
 
+    /// Notes that bytes came, of work requests that may not be complete yet: whoever waits need not fall asleep.
+    pub fn note_moved(&mut self) {
+        self.moved = true;
+    }
+
+    /// Whether bytes came since the last [`Self::clear`].
+    pub fn has_moved(&self) -> bool {
+        self.moved
+    }
+
     /// Completions since the last [`Self::clear`].
     pub fn done(&self) -> &[Completion] {
         &self.done
@@ -146,5 +158,6 @@ impl Completions {
     pub fn clear(&mut self) {
         self.done.clear();
         self.closed.clear();
+        self.moved = false;
     }
 }

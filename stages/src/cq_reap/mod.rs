@@ -291,6 +291,7 @@ impl CqReap {
                 drive.completions.clear();
                 drive.next = 0;
                 self.more |= half.reap(now, &mut drive.completions) >= BATCH;
+                any |= drive.completions.has_moved();
             }
             any |= self.deliver(at, out, now);
         }

@@ -276,10 +276,15 @@ impl WrPost {
         any
     }
 
-    fn flush(&mut self, now: Nanos) {
+    /// Whether anything moved.
+    fn flush(&mut self, now: Nanos) -> bool {
+        let mut any = false;
         for drive in self.drives.iter_mut().filter(|d| d.dirty) {
-            drive.dirty = drive.half.as_mut().is_some_and(|half| half.flush(now) == Flushed::Partly);
+            let flushed = drive.half.as_mut().map_or(Flushed::All, |half| half.flush(now));
+            drive.dirty = flushed != Flushed::All;
+            any |= flushed != Flushed::Stuck;
         }
+        any
     }
 
     /// Lets those go that must end, and those whose link is gone.
@@ -373,7 +378,7 @@ impl Stage<Key> for WrPost {
             }
         });
         any |= self.pump(cx.now);
-        self.flush(cx.now);
+        any |= self.flush(cx.now);
         any |= self.dismiss(out);
         if any { Polled::Busy } else { Polled::Idle }
     }

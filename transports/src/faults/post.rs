@@ -67,7 +67,7 @@ impl Post for PostHalf {
         self.release(now);
         let flushed = self.inner.flush(now);
         // The stage flushes again until all is out, and that is when held ones are looked at.
-        if self.desk.state().held.is_empty() { flushed } else { Flushed::Partly }
+        if flushed == Flushed::All && !self.desk.state().held.is_empty() { Flushed::Stuck } else { flushed }
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {

@@ -73,6 +73,9 @@ impl Reap for ReapHalf {
         if out.room() > 0 && out.closed_room() > 0 {
             let mut fresh = Completions::with_capacity(out.room().min(out.closed_room()));
             self.inner.reap(now, &mut fresh);
+            if fresh.has_moved() {
+                out.note_moved();
+            }
             for completion in fresh.done() {
                 self.pass(now, *completion, out);
             }

@@ -114,8 +114,8 @@ impl Answers {
         self.queue.push_back(pushed);
     }
 
-    /// Sends what is queued, as far as the socket and the turn allow; adds payload bytes to `moved`. `false`:
-    /// the lane is broken.
+    /// Sends what is queued, as far as the socket and the turn allow; adds the bytes sent to `moved`. `false`: the lane
+    /// is broken.
     pub(super) fn send(&mut self, socket: BorrowedFd<'_>, moved: &mut u64) -> bool {
         let mut sent = 0;
         for _ in 0..SENDS_A_TURN {
@@ -127,11 +127,14 @@ impl Answers {
                 if self.queue.is_empty() {
                     return true;
                 }
-                *moved += self.build();
+                self.build();
             }
             // SAFETY: the head is ours, payload is under the guards in `held`.
             match unsafe { self.vector.send(socket, super::TURN_BYTES) } {
-                Ok(n) => sent += n,
+                Ok(n) => {
+                    sent += n;
+                    *moved += n as u64;
+                }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.blocked = true;
                     return true;
@@ -146,8 +149,8 @@ impl Answers {
         true
     }
 
-    /// Makes the next frame; answers its payload bytes.
-    fn build(&mut self) -> u64 {
+    /// Makes the next frame.
+    fn build(&mut self) {
         self.vector.clear();
         let (mut count, mut payload) = (0, 0u64);
         while count < self.count_max && payload < self.frame_bytes {
@@ -164,6 +167,5 @@ impl Answers {
         for guard in &self.held {
             self.vector.push(guard.ptr(), guard.len() as usize);
         }
-        payload
     }
 }

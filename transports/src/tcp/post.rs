@@ -150,7 +150,7 @@ impl Post for TcpPost {
         self.bury();
         self.poll_writable();
         self.unfinished = false;
-        let (lanes, mut budget) = (self.lanes.len(), FLUSH_BYTES);
+        let (lanes, mut budget, mut moved) = (self.lanes.len(), FLUSH_BYTES, false);
         for _ in 0..SENDS_A_FLUSH {
             let mut progress = false;
             for k in 0..lanes {
@@ -161,6 +161,7 @@ impl Post for TcpPost {
                 match lane.send(budget.min(super::TURN_BYTES)) {
                     Sent::Some(bytes) => {
                         budget = budget.saturating_sub(bytes);
+                        moved |= bytes > 0;
                         progress = true;
                     }
                     Sent::Blocked => {
@@ -177,7 +178,11 @@ impl Post for TcpPost {
         self.turn = self.turn.wrapping_add(1) % lanes.max(1);
         self.bury();
         self.unfinished = self.lanes.iter().any(|l| !l.blocked && l.has_work());
-        if self.blocked == 0 && !self.unfinished { Flushed::All } else { Flushed::Partly }
+        match (self.blocked > 0 || self.unfinished, moved) {
+            (false, _) => Flushed::All,
+            (true, true) => Flushed::Partly,
+            (true, false) => Flushed::Stuck,
+        }
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {

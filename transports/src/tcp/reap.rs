@@ -103,11 +103,13 @@ impl TcpReap {
     fn poll_readable(&mut self) {
         self.idle_turns = self.idle_turns.wrapping_add(1);
         let asleep = !self.armed && self.idle_turns != 0;
-        if asleep && self.lanes.iter().all(|l| !l.awaits_answers() || l.readable) {
+        let lanes = &mut self.lanes;
+        if asleep && lanes.iter().all(|l| !l.awaits_answers() || l.readable || l.is_midstream()) {
+            // In midstream the next bytes are as good as there: the sockets are asked, by the call that would follow.
+            lanes.iter_mut().for_each(|lane| lane.readable |= lane.is_midstream());
             return;
         }
         self.idle_turns = 1;
-        let lanes = &mut self.lanes;
         self.armed = self.epoll.poll(|ready| {
             if let Ok(i) = lanes.binary_search_by_key(&ready.id, |l| l.end.0.id) {
                 lanes[i].readable |= ready.readable;
@@ -245,6 +247,11 @@ impl ReapLane {
         self.end.0.slots.posted() != self.settled
     }
 
+    /// Whether payload is on its way, and nothing but more of it makes work.
+    fn is_midstream(&self) -> bool {
+        self.next < self.count && self.hungry && !self.early
+    }
+
     /// Whether a reap would find something without waiting for the socket.
     fn has_news(&self) -> bool {
         let lane = &self.end.0;
@@ -312,9 +319,9 @@ impl ReapLane {
             // SAFETY: the pieces are the scratch, and local bytes of READs that are begun and not taken back:
             // only this half completes or takes back, and it is busy here.
             match unsafe { self.inbox.receive(socket) } {
-                Received::More => self.received += 1,
+                Received::More => self.note_received(out),
                 Received::Drained => {
-                    self.received += 1;
+                    self.note_received(out);
                     self.readable = self.ending;
                 }
                 Received::Nothing => self.readable = false,
@@ -325,6 +332,11 @@ impl ReapLane {
                 }
             }
         }
+    }
+
+    fn note_received(&mut self, out: &mut Completions) {
+        self.received += 1;
+        out.note_moved();
     }
 
     /// Works off what has come. `Ok(true)`: more input is needed; `Ok(false)`: it must wait, for room in

@@ -82,6 +82,11 @@ impl TcpServe {
             return;
         }
         let lanes = &mut self.lanes;
+        if !self.armed && lanes.iter().all(ServeLane::is_midstream) {
+            // The next bytes are as good as there: the sockets are asked, by the call that would follow.
+            lanes.iter_mut().for_each(|lane| lane.readable = true);
+            return;
+        }
         self.armed = self.epoll.poll(|ready| {
             if let Ok(i) = lanes.binary_search_by_key(&ready.id, |l| l.end.id) {
                 lanes[i].readable |= ready.readable;
@@ -213,6 +218,11 @@ impl ServeLane {
     fn under_way(&self) -> usize {
         let coming = usize::from(!self.inbox.bytes().is_empty());
         self.count - self.next + self.answers.len() + coming
+    }
+
+    /// Whether payload is on its way, and nothing but more of it makes work.
+    fn is_midstream(&self) -> bool {
+        self.next < self.count && self.hungry && !self.answers.is_blocked()
     }
 
     /// Whether a turn would get anywhere without waiting for the socket.

@@ -3,7 +3,7 @@
 use pipeline_transports::link::Flushed;
 use pipeline_transports::tcp::Settings;
 use pipeline_transports::wr::{Outcome, Refusal};
-use pipeline_transports::{Access, LinkId, Op};
+use pipeline_transports::{Access, Completions, LinkId, Op};
 
 use crate::rig::{connected, drive, request, serve, until};
 
@@ -86,6 +86,53 @@ fn large_work_requests_stream() {
     });
     assert!(done.iter().all(|c| c.outcome == Outcome::Done));
     assert!(b.bytes(rb, 0, BIG as usize) == ours && a.bytes(la, BIG, BIG as usize) == theirs);
+}
+
+/// Bytes of a work request that is not complete yet are work all the same, and each half says so while they move and no
+/// longer: a worker that took them for idleness would sleep between the pieces of a stream.
+#[test]
+fn what_moves_in_part_is_told() {
+    const BIG: u64 = 64 << 20;
+    for op in [Op::Write, Op::Read] {
+        let (mut a, mut b) = connected(&Settings::default(), 1);
+        let (la, rb) = (a.region(BIG, Access::Local), b.region(BIG, Access::ReadWrite));
+        let work = [request(1, op, (la, 0), (rb, 0), BIG)];
+        assert_eq!(a.halves.post.post(0, LinkId(1), &work).taken, 1);
+        let (post, reap) = (&mut a.halves.post, &mut a.halves.reap);
+        let target = b.halves.serve.as_mut().unwrap();
+        let mut out = Completions::with_capacity(4);
+        let (mut sent, mut served, mut came, mut told) = (false, 0, 0, false);
+        until("done", || {
+            sent |= post.flush(0) == Flushed::Partly;
+            let step = target.step(1, 64);
+            served += u64::from(step.bytes > 0 && step.answered == 0);
+            reap.reap(0, &mut out);
+            came += u64::from(out.has_moved() && out.done().is_empty());
+            told = !out.done().is_empty();
+            out.clear();
+            told
+        });
+        // Whoever has the payload to send or to take has had it in many pieces: a socket holds a few megabytes.
+        assert!(op == Op::Read || (sent && served > 4), "sent {sent}, served {served}");
+        assert!(op == Op::Write || (served > 4 && came > 4), "served {served}, came {came}");
+        assert_eq!((post.flush(0), reap.reap(0, &mut out)), (Flushed::All, 0));
+        assert!(!out.has_moved() && target.step(1, 64).bytes == 0, "nothing moves any more");
+    }
+}
+
+/// A target that takes nothing leaves a poster stuck, which is not the same as one that gets on.
+#[test]
+fn stuck_is_not_partly() {
+    let (mut a, b) = connected(&Settings::default(), 1);
+    let (la, rb) = (a.region(64 << 20, Access::Local), b.region(64 << 20, Access::ReadWrite));
+    let work = [request(1, Op::Write, (la, 0), (rb, 0), 64 << 20)];
+    assert_eq!(a.halves.post.post(0, LinkId(1), &work).taken, 1);
+    assert_eq!(a.halves.post.flush(0), Flushed::Partly);
+    let mut stuck = 0;
+    until("stuck", || {
+        stuck = if a.halves.post.flush(0) == Flushed::Stuck { stuck + 1 } else { 0 };
+        stuck > 100
+    });
 }
 
 /// A lane takes exactly `depth` work requests, says so before and after, and takes more as they complete.
