@@ -10,15 +10,23 @@ use crate::suggest;
 use crate::tree::{Node, Tree};
 use crate::value::Scope;
 
+/// A microsecond of CPU is worth a quarter of one of latency: then it pays to stay awake while somebody else in the same
+/// loop sleeps, and each of its gaps is the other's wake-up, which varies by a factor of three.
+const PRICE_PERCENT: u64 = 25;
+
 /// `wait = "adaptive"`, and a pool that says nothing.
-pub const ADAPTIVE: Wait = Wait { spin_ns: 20_000, yield_ns: 50_000, park_ns: 1_000_000_000, adaptive: true };
+pub const ADAPTIVE: Wait = Wait { adaptive: true, ..fixed(20_000, 180_000, 1_000_000_000) };
 
 const WORDS: &[(&str, Wait)] = &[
-    ("spin", Wait { spin_ns: u64::MAX, yield_ns: 0, park_ns: 0, adaptive: false }),
-    ("yield", Wait { spin_ns: 0, yield_ns: u64::MAX, park_ns: 0, adaptive: false }),
-    ("park", Wait { spin_ns: 0, yield_ns: 0, park_ns: 1_000_000_000, adaptive: false }),
+    ("spin", fixed(u64::MAX, 0, 0)),
+    ("yield", fixed(0, u64::MAX, 0)),
+    ("park", fixed(0, 0, 1_000_000_000)),
     ("adaptive", ADAPTIVE),
 ];
+
+const fn fixed(spin_ns: u64, yield_ns: u64, park_ns: u64) -> Wait {
+    Wait { spin_ns, yield_ns, park_ns, adaptive: false, price_percent: PRICE_PERCENT }
+}
 
 /// `wait` of a pool as a key: one of the words, or a table of [`KEYS`].
 pub const WAIT: Key = Key {
@@ -46,7 +54,16 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Flag,
         default: Some("false"),
         required: false,
-        doc: "Whether the thresholds move with the load, within the three bounds.",
+        doc: "Whether it learns how long to spin and yield, with the times as bounds, from its gaps and from what a sleep costs it.",
+        change: Change::Live,
+        ..Key::PLAIN
+    },
+    Key {
+        name: "price",
+        kind: Kind::Percent { min: 1, max: 10_000 },
+        default: Some("25%"),
+        required: false,
+        doc: "For adaptive: what CPU time is worth, in latency. 25%: it spends up to 4 µs of a CPU to find work 1 µs sooner.",
         change: Change::Live,
         ..Key::PLAIN
     },
@@ -61,7 +78,7 @@ pub fn read(pool: &str, node: &Node, scope: &mut Scope<'_>) -> Wait {
                 return *wait;
             }
             let finding = Finding::error(codes::WAIT, node.span, format!("`wait` cannot be \"{word}\""));
-            let table = "or a table: { spin = \"20us\", yield = \"50us\", park = \"1s\" }";
+            let table = "or a table: { spin = \"20us\", yield = \"180us\", park = \"1s\" }";
             scope.report.push(finding.help(suggest::help(word, "words", names())).help(table));
             ADAPTIVE
         }
@@ -86,5 +103,6 @@ fn typed(values: &Values) -> Wait {
         yield_ns: nanos("yield"),
         park_ns: nanos("park"),
         adaptive: values.flag("adaptive"),
+        price_percent: values.number("price").unwrap_or(PRICE_PERCENT),
     }
 }

@@ -20,7 +20,8 @@ use pipeline_graph::blueprint::Wait;
 const ITEMS: u64 = 2_000_000;
 const HOPS: u64 = 8;
 const LAPS: u64 = 8;
-const BUSY: Wait = Wait { spin_ns: 50_000, yield_ns: 200_000, park_ns: 1_000_000_000, adaptive: false };
+const BUSY: Wait =
+    Wait { spin_ns: 50_000, yield_ns: 200_000, park_ns: 1_000_000_000, adaptive: false, price_percent: 50 };
 
 /// What a run took, ns per item and edge.
 #[derive(Clone, Copy)]

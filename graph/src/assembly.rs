@@ -89,7 +89,8 @@ fn callers<T: Item>(
     let pool = &blueprint.pools[first.pool];
     let source = |e: rustix::io::Errno| StartError::Watch { pool: pool.name.clone(), source: e.into() };
     let watch = Arc::new(Watch::new().map_err(source)?);
-    let (waiting, cell) = (Waiting::new(pool.wait, false), first.cell.clone());
+    let cell = first.cell.clone();
+    let waiting = Waiting::new(pool.wait, false, cell.clone());
     let (mut seats, mut threads) = (Vec::new(), Vec::new());
     // Workers come in the order of the bells.
     for (worker, bell) in workers.drain(..).zip(&shared.bells) {
@@ -167,7 +168,8 @@ impl<T: Item> Builder<'_, T> {
             nodes,
             ready: 0,
             beat: Beat::new(Clock::monotonic()),
-            waiting: Waiting::new(pool.wait, place.cpu.is_some()),
+            looked_at: 0,
+            waiting: Waiting::new(pool.wait, place.cpu.is_some(), cell.clone()),
             sleeper: Sleeper::new(bell),
             cell,
             report: Arc::new(Report::new()),

@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
 use crate::caller::watch::Watch;
-use crate::clock::Nanos;
+use crate::clock::{self, Nanos};
 use crate::stage::Arming;
 use crate::sync::{Arc, AtomicU64, OnceLock, Ordering, Word, fence};
 
@@ -32,6 +32,9 @@ pub struct Bell {
     /// Of a worker without a thread: where those who step it sleep.
     watch: OnceLock<Arc<Watch>>,
     wakes: AtomicU64,
+    /// When the last ring that found the owner asleep began.
+    #[cfg_attr(pipeline_loom, allow(dead_code))]
+    rung_at: AtomicU64,
 }
 
 impl Default for Bell {
@@ -48,6 +51,7 @@ impl Bell {
             event: OnceLock::new(),
             watch: OnceLock::new(),
             wakes: AtomicU64::new(0),
+            rung_at: AtomicU64::new(0),
         }
     }
 
@@ -118,6 +122,9 @@ impl Bell {
 
     #[cold]
     fn wake_from(&self, state: u32) -> bool {
+        // Before the swap, which publishes it. A model has no use for the time, and would try every order of it.
+        #[cfg(not(pipeline_loom))]
+        self.rung_at.store(clock::now(), Ordering::Relaxed);
         // Acquire and release: what one ringer published, the owner sees even if another one woke it.
         if !self.word.take(state, AWAKE, Ordering::AcqRel) {
             return false;
@@ -155,12 +162,14 @@ pub struct Sleeper {
     refused: u64,
     deadline: Nanos,
     busy: bool,
+    /// See [`Sleeper::rung_at`].
+    rung_at: Option<Nanos>,
 }
 
 impl Sleeper {
     /// The owner of `bell`.
     pub fn new(bell: Arc<Bell>) -> Self {
-        Self { bell, epoll: None, armed: 0, refused: 0, deadline: Nanos::MAX, busy: false }
+        Self { bell, epoll: None, armed: 0, refused: 0, deadline: Nanos::MAX, busy: false, rung_at: None }
     }
 
     /// Announces the sleep. From here on a ring is not lost. Look for work once more after it, name what to
@@ -191,8 +200,17 @@ impl Sleeper {
         } else {
             Woken::Rung
         };
+        #[cfg(not(pipeline_loom))]
+        {
+            self.rung_at = self.is_rung().then(|| self.bell.rung_at.load(Ordering::Relaxed));
+        }
         self.bell.word.store(AWAKE, Ordering::Release);
         woken
+    }
+
+    /// When the ring began that ended the last sleep, or came before it; `None`: something else ended it.
+    pub(crate) fn rung_at(&self) -> Option<Nanos> {
+        self.rung_at
     }
 
     /// Descriptors that could not be armed; each made a sleep short instead.
@@ -289,7 +307,7 @@ impl Arming for Sleeper {
             self.armed += 1;
         } else {
             self.refused += 1;
-            let soon = crate::clock::now() + REFUSED_NS;
+            let soon = clock::now() + REFUSED_NS;
             self.deadline = self.deadline.min(soon);
         }
     }
@@ -357,6 +375,46 @@ mod tests {
         assert_eq!(bell.wakes(), 1, "nobody sleeps: the ring is cheap");
         sleeper.announce();
         assert_eq!(sleeper.sleep(now(), now() + 2_000_000), Woken::Timed);
+    }
+
+    /// A ring at any moment around the sleep, also while the owner goes from its announcement into epoll, wakes it.
+    #[test]
+    fn a_ring_on_the_way_into_epoll_is_not_lost() {
+        const ROUNDS: u32 = 2_000;
+        let bell = Arc::new(Bell::new());
+        let (round, awake) = (Arc::new(Word::new(0)), Arc::new(Word::new(0)));
+        let (ringer, started, woken) = (bell.clone(), round.clone(), awake.clone());
+        // On a CPU each, or the scheduler lets them take turns, and nothing meets.
+        let cpus = &crate::cpus::Cpus::of_process().allowed;
+        let apart = |i: usize| crate::cpus::pin(cpus[i % cpus.len()]).unwrap();
+        let ringing = std::thread::spawn(move || {
+            apart(1);
+            for n in 1..=ROUNDS {
+                while started.load(Ordering::Acquire) < n {
+                    std::hint::spin_loop();
+                }
+                // From the announcement on, until long after it sleeps.
+                let at = now() + u64::from(n % 128) * 25;
+                while now() < at {
+                    std::hint::spin_loop();
+                }
+                ringer.ring();
+                while woken.load(Ordering::Acquire) < n {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        apart(0);
+        let mut sleeper = Sleeper::new(bell);
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        for n in 1..=ROUNDS {
+            sleeper.announce();
+            round.store(n, Ordering::Release);
+            sleeper.fd(std::os::fd::AsRawFd::as_raw_fd(&reader));
+            assert_eq!(sleeper.sleep(now(), now() + 10 * SECOND), Woken::Rung, "round {n}");
+            awake.store(n, Ordering::Release);
+        }
+        ringing.join().unwrap();
     }
 
     /// With a descriptor armed, a ring from another thread, readiness and a deadline each end the sleep.

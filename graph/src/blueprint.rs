@@ -66,8 +66,10 @@ pub struct Wait {
     pub yield_ns: Nanos,
     /// Then sleep at most this long at a time; 0 = never sleep.
     pub park_ns: Nanos,
-    /// Whether the thresholds move with the load, within the three bounds.
+    /// Whether it learns how long to spin and yield, with the times above as bounds.
     pub adaptive: bool,
+    /// For `adaptive`: how many hundredths of a microsecond of latency a microsecond of CPU is worth.
+    pub price_percent: u64,
 }
 
 /// A stage.

@@ -19,6 +19,12 @@ pub fn now() -> Nanos {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// CPU time of the calling thread, by a system call.
+pub(crate) fn thread_cpu_ns() -> Nanos {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
 /// A worker's clock. Cheap to read, never goes backwards; each thread has its own (it is `Send`, not `Sync`).
 #[derive(Clone)]
 pub struct Clock {

@@ -306,7 +306,7 @@ impl<T: Item> Walker<T> {
             Stand::Announced => {
                 if self.worker.turn() {
                     self.worker.sleeper.stay();
-                    self.worker.waiting.found(now);
+                    self.worker.found();
                     (Stand::Awake, "finds work before it sleeps")
                 } else {
                     (Stand::Arming(0), "looks once more")
@@ -325,7 +325,7 @@ impl<T: Item> Walker<T> {
 
     fn look(&mut self, now: Nanos) -> (Stand, &'static str) {
         if self.worker.turn() {
-            self.worker.waiting.found(now);
+            self.worker.found();
             return (Stand::Awake, "works");
         }
         match self.worker.waiting.next(now) {

@@ -5,7 +5,7 @@
 //! returned: no recursion. Deliberately no queue of ready stages: a worker hosts few, and looks at all.
 
 use crate::bell::{Sleeper, Woken};
-use crate::clock::Nanos;
+use crate::clock::{Nanos, thread_cpu_ns};
 use crate::drain::Report;
 use crate::engine::Shared;
 use crate::fault::Fault;
@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::stage::Arming;
 use crate::stats::cell::WorkerCell;
 use crate::sync::{Arc, Ordering};
-use crate::wait::{Pause, Waiting};
+use crate::wait::{Pause, Slept, Waiting};
 
 /// Most stages on one worker: one bit each.
 pub(crate) const STAGES_MAX: usize = 64;
@@ -34,6 +34,8 @@ pub(crate) struct Worker<T: Item> {
     /// Nodes that have something before them on an inline port.
     pub ready: u64,
     pub beat: Beat,
+    /// When the last turn began.
+    pub looked_at: Nanos,
     pub waiting: Waiting,
     pub sleeper: Sleeper,
     pub cell: Arc<WorkerCell>,
@@ -48,7 +50,7 @@ impl<T: Item> Worker<T> {
         let _inside = Inside::enter();
         while !self.shared.stopping.load(Ordering::Acquire) {
             if self.turn() {
-                if self.waiting.found(self.beat.now) {
+                if self.found() {
                     let from = self.beat.read();
                     std::thread::yield_now();
                     self.cell.yields.add(1);
@@ -80,9 +82,16 @@ impl<T: Item> Worker<T> {
         self.nodes.iter_mut().for_each(|node| node.instance.condemn());
     }
 
+    /// The last turn moved something. Answers as [`Waiting::found`] does.
+    #[inline]
+    pub(crate) fn found(&mut self) -> bool {
+        self.waiting.found(self.looked_at, self.beat.now)
+    }
+
     /// One look at everything. Answers whether anything moved.
     pub(crate) fn turn(&mut self) -> bool {
         let start = self.beat.read();
+        self.looked_at = start;
         self.notice();
         let mut moved = false;
         for n in (0..self.nodes.len()).rev() {
@@ -239,10 +248,11 @@ impl<T: Item> Worker<T> {
 
     /// Announces a sleep, looks once more, and sleeps.
     fn park(&mut self) {
+        let cpu = self.waiting.meters().then(thread_cpu_ns);
         self.sleeper.announce();
         if self.shared.stopping.load(Ordering::Acquire) || self.turn() {
             self.sleeper.stay();
-            self.waiting.found(self.beat.now);
+            self.found();
             return;
         }
         for node in &mut self.nodes {
@@ -250,9 +260,33 @@ impl<T: Item> Worker<T> {
         }
         let slept: Nanos = self.beat.read();
         let woken = self.sleeper.sleep(slept, slept.saturating_add(self.waiting.park_ns()));
-        let awake = self.beat.read();
-        self.cell.parked(awake - slept, woken == Woken::Timed);
+        let (awake, timed) = (self.beat.read(), woken == Woken::Timed);
+        let wake_ns = self.sleeper.rung_at().map(|at| awake.saturating_sub(at));
+        let cpu_ns = cpu.map(|before| thread_cpu_ns() - before);
+        // First what has come, then the books: after a sleep each line of them is a cache miss.
+        let piled = self.look_after_sleep();
+        self.waiting.woke(&Slept { from: slept, to: awake, wake_ns, cpu_ns, timed });
+        self.cell.parked(awake - slept, timed);
         self.cell.refused_fds.set(self.sleeper.refused());
+        if let Some(items) = piled {
+            self.waiting.piled(items);
+            self.found();
+        }
+    }
+
+    /// A turn. If it moved something, it answers how many items had waited: as many as the busiest stage took.
+    fn look_after_sleep(&mut self) -> Option<u64> {
+        if self.shared.stopping.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut before = [0; STAGES_MAX];
+        for (before, node) in before.iter_mut().zip(&self.nodes) {
+            *before = node.instance.cell.items.get();
+        }
+        if !self.turn() {
+            return None;
+        }
+        self.nodes.iter().zip(before).map(|(node, before)| node.instance.cell.items.get() - before).max()
     }
 
     /// Lets the stages name what to wait for, on behalf of whoever sleeps for this worker.

@@ -3,10 +3,10 @@
 //! learns that it shall lead, is the matter of those who wait.
 
 use super::Callers;
-use crate::clock::{Nanos, now};
+use crate::clock::{Nanos, now, thread_cpu_ns};
 use crate::item::Item;
 use crate::sync::{Ordering, lock};
-use crate::wait::Pause;
+use crate::wait::{Pause, Slept, Waiting};
 
 /// The right to lead, until dropped. Whoever drops it wakes one of the others.
 pub struct Lead<'a, T: Item> {
@@ -34,7 +34,8 @@ impl<T: Item> Lead<'_, T> {
         let inner = &*self.callers.inner;
         let mut waiting = lock(&inner.waiting);
         if self.callers.look().moved {
-            waiting.found(now());
+            let at = now();
+            waiting.found(at, at);
             return false;
         }
         match waiting.next(now()) {
@@ -42,8 +43,9 @@ impl<T: Item> Lead<'_, T> {
             Pause::Yield => std::thread::yield_now(),
             Pause::Park => {
                 let limit = until.min(now().saturating_add(waiting.park_ns()));
-                if !self.sleep(limit, done) {
-                    waiting.found(now());
+                if !self.sleep(limit, &mut waiting, done) {
+                    let at = now();
+                    waiting.found(at, at);
                 }
                 return true;
             }
@@ -52,15 +54,20 @@ impl<T: Item> Lead<'_, T> {
     }
 
     /// Answers whether there was nothing to do.
-    fn sleep(&self, limit: Nanos, done: impl FnOnce() -> bool) -> bool {
+    fn sleep(&self, limit: Nanos, waiting: &mut Waiting, done: impl FnOnce() -> bool) -> bool {
         let inner = &*self.callers.inner;
+        let cpu = waiting.meters().then(thread_cpu_ns);
         inner.watch.set_asleep(true);
         // Now that it is watched every seat is left in order: by us, or by whoever has it.
         let idle = !self.callers.look().moved && !done();
-        let start = now();
-        if idle && limit > start {
-            let timed = inner.watch.sleep(limit - start);
-            inner.cell.parked(now() - start, timed);
+        let from = now();
+        if idle && limit > from {
+            let timed = inner.watch.sleep(limit - from);
+            let (to, signalled) = (now(), inner.watch.signalled_at());
+            let wake_ns = (signalled >= from).then(|| to.saturating_sub(signalled));
+            let cpu_ns = cpu.map(|before| thread_cpu_ns() - before);
+            waiting.woke(&Slept { from, to, wake_ns, cpu_ns, timed });
+            inner.cell.parked(to - from, timed);
         }
         inner.watch.set_asleep(false);
         idle

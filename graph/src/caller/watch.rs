@@ -49,8 +49,8 @@ mod place {
 
     use super::Watchers;
     use crate::bell::{timespec, wait_epoll};
-    use crate::clock::Nanos;
-    use crate::sync::{AtomicBool, Ordering};
+    use crate::clock::{Nanos, now};
+    use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
     /// See the head of the file.
     pub struct Watch {
@@ -67,16 +67,19 @@ mod place {
         fd: OwnedFd,
         /// Written since it was last read.
         written: AtomicBool,
+        /// When it was last written.
+        at: AtomicU64,
     }
 
     impl Event {
         fn within(epoll: &OwnedFd) -> Result<Self, Errno> {
             let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             epoll::add(epoll, fd.as_fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-            Ok(Self { fd, written: AtomicBool::new(false) })
+            Ok(Self { fd, written: AtomicBool::new(false), at: AtomicU64::new(0) })
         }
 
         fn write(&self) {
+            self.at.store(now(), Ordering::Relaxed);
             // It can only fail with EAGAIN, at 2^64 - 1 unread writes; readable it is then anyway.
             let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
             // After the write: whoever sees the flag finds something to read. Whoever does not see it yet is woken
@@ -130,6 +133,14 @@ mod place {
             let timed = wait_epoll(&self.inner, &mut events, limit_ns) == 0;
             self.rouse.clear();
             timed
+        }
+
+        /// When the last knock or rouse began.
+        pub(crate) fn signalled_at(&self) -> Nanos {
+            [&self.event, &self.rouse]
+                .map(|event| event.at.load(Ordering::Relaxed))
+                .into_iter()
+                .fold(0, Nanos::max)
         }
 
         /// The set.
@@ -248,6 +259,10 @@ mod place {
             }
             readable[1] = false;
             false
+        }
+
+        pub(crate) fn signalled_at(&self) -> Nanos {
+            0
         }
 
         pub(crate) fn epoll(&self) -> &OwnedFd {

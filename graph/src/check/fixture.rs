@@ -69,7 +69,8 @@ impl Sketch {
     }
 
     pub(crate) fn pool(mut self, name: &str, threads: usize) -> Self {
-        let wait = Wait { spin_ns: 20_000, yield_ns: 50_000, park_ns: 1_000_000_000, adaptive: false };
+        let (spin_ns, yield_ns, park_ns) = (20_000, 50_000, 1_000_000_000);
+        let wait = Wait { spin_ns, yield_ns, park_ns, adaptive: false, price_percent: 50 };
         let (kind, name) = (PoolKind::Resident, name.to_owned());
         self.0.pools.push(PoolDecl { name, kind, threads, groups: vec![], wait, cpus: vec![] });
         self

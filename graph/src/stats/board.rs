@@ -119,6 +119,13 @@ impl Board {
             spins: cell.spins.get(),
             yields: cell.yields.get(),
             refused_fds: cell.refused_fds.get(),
+            gap_ns: cell.gap_ns.get(),
+            spin_budget_ns: cell.spin_budget_ns.get(),
+            yield_budget_ns: cell.yield_budget_ns.get(),
+            parks_at_once: cell.parks_at_once.get() != 0,
+            wake_ns: cell.wake_ns.get(),
+            wake_cpu_ns: cell.wake_cpu_ns.get(),
+            decisions: cell.decisions.get(),
             ..line.clone()
         });
         Snapshot {

@@ -158,6 +158,14 @@ pub(crate) struct WorkerCell {
     pub spins: Count,
     pub yields: Count,
     pub refused_fds: Count,
+    /// How it waits now; see [`super::table::WorkerStats`].
+    pub gap_ns: Count,
+    pub spin_budget_ns: Count,
+    pub yield_budget_ns: Count,
+    pub parks_at_once: Count,
+    pub wake_ns: Count,
+    pub wake_cpu_ns: Count,
+    pub decisions: Count,
 }
 
 impl WorkerCell {

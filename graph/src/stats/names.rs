@@ -45,6 +45,32 @@ pub const METRICS: &[Metric] = &[
     metric("worker_timed_wakes_total", &["pool", "worker"], "Sleeps that a deadline ended."),
     metric("worker_spins_total", &["pool", "worker"], "Idle looks with a pause between."),
     metric("worker_yields_total", &["pool", "worker"], "Idle looks with a yield between."),
+    metric("worker_gap_seconds", &["pool", "worker"], "Middle of the gaps that an adaptive worker sees."),
+    metric(
+        "worker_spin_budget_seconds",
+        &["pool", "worker"],
+        "How long a worker spins now before it yields.",
+    ),
+    metric(
+        "worker_yield_budget_seconds",
+        &["pool", "worker"],
+        "How long a worker yields now before it parks.",
+    ),
+    metric(
+        "worker_wake_seconds",
+        &["pool", "worker"],
+        "Time from a ring to awake, as an adaptive worker measured it.",
+    ),
+    metric(
+        "worker_wake_cpu_seconds",
+        &["pool", "worker"],
+        "CPU time of a sleep, as an adaptive worker measured it.",
+    ),
+    metric(
+        "worker_wait_decisions_total",
+        &["pool", "worker"],
+        "Changes of how long an adaptive worker spins.",
+    ),
 ];
 
 #[cfg(test)]

@@ -111,10 +111,25 @@ pub struct WorkerStats {
     pub yields: u64,
     /// Descriptors that could not be armed.
     pub refused_fds: u64,
+    /// Middle of the gaps from running dry to the next work, as an adaptive worker weighs them; 0 for others.
+    pub gap_ns: Nanos,
+    /// How long it spins now before anything else. Fixed unless it is adaptive.
+    pub spin_budget_ns: Nanos,
+    /// How long it then yields now.
+    pub yield_budget_ns: Nanos,
+    /// Whether it parks as soon as it runs dry: because that is cheapest now, or because the machine is crowded.
+    pub parks_at_once: bool,
+    /// Time from a ring to awake after a sleep as long as the last one, as an adaptive worker has measured it.
+    pub wake_ns: Nanos,
+    /// CPU time of such a sleep.
+    pub wake_cpu_ns: Nanos,
+    /// How often an adaptive worker has changed how long it spins and yields.
+    pub decisions: u64,
 }
 
 impl Snapshot {
-    /// What happened between `earlier` and this one, both of the same engine. Peaks stay as they are.
+    /// What happened between `earlier` and this one, both of the same engine. Peaks, and how workers wait now, stay as
+    /// they are.
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let elapsed_ns = self.at.saturating_sub(earlier.at);
         let mut delta = self.clone();
@@ -235,5 +250,6 @@ impl WorkerStats {
         take(&mut self.spins, old.spins);
         take(&mut self.yields, old.yields);
         take(&mut self.refused_fds, old.refused_fds);
+        take(&mut self.decisions, old.decisions);
     }
 }

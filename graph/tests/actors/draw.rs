@@ -26,7 +26,8 @@ pub fn back() -> Mode {
 
 /// Sleeps almost at once, since tests share two cores with each other, and as good as for ever, so that a lost
 /// wake-up is seen.
-pub const PARK: Wait = Wait { spin_ns: 1_000, yield_ns: 5_000, park_ns: 3_600_000_000_000, adaptive: false };
+pub const PARK: Wait =
+    Wait { spin_ns: 1_000, yield_ns: 5_000, park_ns: 3_600_000_000_000, adaptive: false, price_percent: 50 };
 
 /// A blueprint and what its stages do.
 #[derive(Default, Clone)]

@@ -295,7 +295,10 @@ fn real(gene: ModeGene, from: Option<usize>, to: Option<usize>, layout: Layout) 
 
 /// Sleeps are as good as endless: a lost wake-up stops the run instead of slowing it down.
 fn wait(kind: u8) -> Wait {
-    let wait = |spin_ns, yield_ns, adaptive| Wait { spin_ns, yield_ns, park_ns: HOUR_NS, adaptive };
+    let wait = |spin_ns, yield_ns, adaptive| {
+        let price_percent = 50;
+        Wait { spin_ns, yield_ns, park_ns: HOUR_NS, adaptive, price_percent }
+    };
     match kind {
         0 => wait(0, 0, false),
         1 => wait(2_000, 0, false),

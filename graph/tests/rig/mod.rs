@@ -113,7 +113,8 @@ impl Marks {
     }
 }
 
-pub const WAIT: Wait = Wait { spin_ns: 5_000, yield_ns: 20_000, park_ns: 1_000_000_000, adaptive: false };
+pub const WAIT: Wait =
+    Wait { spin_ns: 5_000, yield_ns: 20_000, park_ns: 1_000_000_000, adaptive: false, price_percent: 50 };
 
 /// A graph under construction.
 #[derive(Default)]
