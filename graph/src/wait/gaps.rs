@@ -14,7 +14,7 @@ const SUB_BITS: u32 = 2;
 
 pub(super) const BUCKETS: usize = 2 + (((HIGH_BITS - LOW_BITS) as usize) << SUB_BITS);
 
-/// Each gap weighs this much more than the one before it: all earlier ones together weigh as much as 32 new ones.
+/// Each gap weighs this much more than the one before it: all before the newest together weigh 32 times as much.
 const GROWTH: f32 = 33.0 / 32.0;
 /// When the newest weighs this much, all are scaled down.
 const HEAVY: f32 = 1e6;
