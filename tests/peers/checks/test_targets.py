@@ -36,6 +36,15 @@ class Targets(unittest.TestCase):
         self.assertEqual(found["read", 4 * KIB, "times Mooncake"], False)
         self.assertEqual(found["read", 4 * KIB, "times NIXL, progress thread"], True)
 
+    def test_small_batches_of_a_caller_that_spins(self):
+        """5 times NIXL without progress thread is asked of the same wait as well: 4.9 times are missed."""
+        case = Case("write", 4 * KIB, 64, "bbr")
+        peer = three("nixl-polling", case, 1.0) + three("bare-spinning", case, 9.0)
+        for ours, verdict in ((4.9, False), (5.1, True)):
+            found = verdicts(three("ours-spinning", case, ours) + peer)
+            what = "run to completion, spinning, times NIXL, no progress thread"
+            self.assertEqual(found["write", 4 * KIB, what], verdict)
+
     def test_latency(self):
         """Shorter is better: the bare loop bounds from above, peers from below."""
         case = Case("write", 4 * KIB, 1, "bbr")

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
-from .case import MEMORY_BYTES, Case, stream
+from .case import KIB, MEMORY_BYTES, MIB, Case, stream
 from .system import Places, System, Unavailable
 
 # The pipeline that applications get, and the bare loop that belongs to it.
@@ -27,8 +27,8 @@ class Variant:
     # Relative to the repository; None is the preset `tcp`.
     file: Optional[str] = None
     overrides: Tuple[str, ...] = ()
-    # Whether it takes part where 64 requests go together.
-    batches: bool = False
+    # The longest requests of which it takes part where 64 go together; None: in none.
+    batches: Optional[int] = None
     # The variant whose bare loop is its ceiling: itself, unless another one has the same lanes and wait.
     like: Optional[str] = None
 
@@ -39,9 +39,9 @@ def waits(how: str) -> Tuple[str, ...]:
 
 
 VARIANTS = (
-    Variant("tcp", "preset `tcp`", batches=True),
+    Variant("tcp", "preset `tcp`", batches=16 * MIB),
     Variant("parked", "run to completion, parked", MODELS + "run_to_completion.toml", waits("park")),
-    Variant("spinning", "run to completion, spinning", MODELS + "run_to_completion.toml", waits("spin")),
+    Variant("spinning", "run to completion, spinning", MODELS + "run_to_completion.toml", waits("spin"), batches=4 * KIB),
     Variant("adaptive", "adaptive polling", MODELS + "adaptive_polling.toml", like="tcp"),
 )
 
@@ -55,7 +55,7 @@ class Node(System):
         self.variant, self.places = variant, places
 
     def takes(self, case: Case) -> bool:
-        return not stream(case) and (case.batch == 1 or self.variant.batches)
+        return not stream(case) and (case.batch == 1 or case.size <= (self.variant.batches or 0))
 
     def start(self, congestion: str) -> None:
         if self.places.node is None:

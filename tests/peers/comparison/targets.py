@@ -92,6 +92,9 @@ def small_requests(rounds: Rounds, congestion: str) -> Iterator[Target]:
             times = 8 if peer == "mooncake" else 5
             shown = rounds.ratio(case, PIPELINE, peer, CEILING, rate)
             yield Target(f"times {name}", case, f"≥ {times}", shown, scaled(shown, 1 / times))
+        # Without a progress thread its caller spins and does all the work: the same on our side.
+        shown = rounds.ratio(case, "ours-spinning", "nixl-polling", "bare-spinning", rate)
+        yield Target(f"run to completion, spinning, times {PEERS[2][1]}", case, "≥ 5", shown, scaled(shown, 1 / 5))
 
 
 def cpu_seconds(rounds: Rounds, congestion: str) -> Iterator[Target]:
