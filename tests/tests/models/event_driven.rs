@@ -1,5 +1,8 @@
 //! Event-driven: nobody looks. One wake-up a batch, no CPU while nothing happens, and what is waited for is armed.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use pipeline_node::{Options, Request};
@@ -31,6 +34,54 @@ fn a_batch_wakes_its_waiter_once() {
         assert!(threads::own_sleeps() - sleeps <= 4, "{} sleeps", threads::own_sleeps() - sleeps);
         assert_eq!(client.usage().wakes - before, 1);
     }
+    nothing_left(&client, [local]);
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// An executor of one task, on the thread that asks.
+fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    let (mut future, waker) =
+        (pin!(future.into_future()), Waker::from(Arc::new(Unpark(std::thread::current()))));
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return value;
+        }
+        std::thread::park_timeout(PATIENCE);
+    }
+}
+
+/// The file as it is tells threads, tasks and descriptors: one of each sleeps for the same batch, and each is told, by one
+/// wake-up.
+#[test]
+fn threads_tasks_and_descriptors_are_told() {
+    let set = over_sim("event_driven", "delay_min = '200ms', delay_max = '200ms'");
+    let (client, target) = (engine("event_driven", &these(&set)), target("1MiB"));
+    let kv = open(&client, &target).segment("kv").unwrap();
+    let local = region_of(&client, &pattern(1, 1 << 20));
+    let before = client.usage().wakes;
+    let batch = client.submit(&[Request::write(&local, 0, kv.at(0), 4096)], Options::default()).unwrap();
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(batch.wait(PATIENCE).unwrap().is_done()));
+        scope.spawn(|| assert!(block_on(&batch).unwrap().is_done()));
+        scope.spawn(|| {
+            let limit = rustix::event::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+            let fd = batch.eventfd().unwrap();
+            let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+            assert_eq!(rustix::event::poll(&mut fds, Some(&limit)), Ok(1));
+            assert!(batch.poll().unwrap().is_done());
+        });
+    });
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}: somebody was not told", begin.elapsed());
+    assert_eq!(client.usage().wakes - before, 3);
+    drop(batch);
     nothing_left(&client, [local]);
 }
 
