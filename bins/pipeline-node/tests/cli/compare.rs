@@ -270,6 +270,19 @@ fn traces_are_replayed() {
     }
 }
 
+/// An application of a pipeline that tells descriptors alone waits for a doorbell, and is woken for each batch.
+#[test]
+fn descriptors_are_waited_for() {
+    let files = Files::new(&[(
+        "doorbell",
+        "version = 1\nuse = \"event_driven\"\nstages.notify.via = [\"eventfd\"]\n",
+    )]);
+    let told = files.json(&["doorbell"], &["--work", "latency"]);
+    assert_eq!((&told[0]["application_waits"], &told[0]["spinning_threads"]), (&"epoll".into(), &0.into()));
+    assert!(told[0]["application"].as_str().unwrap().starts_with("submit, then epoll;"), "{}", told[0]);
+    assert!(number(&told[0], "p50_us") > 0.0 && number(&told[0], "hops_per_request") == 2.0, "{}", told[0]);
+}
+
 /// Every shipped model runs in it, or is n/a.
 #[test]
 fn the_shipped_models() {

@@ -28,13 +28,16 @@ impl Application {
         let stepped = pool_of(config, "admit").filter(|pool| pool.kind == PoolKind::Caller);
         let notify = config.stages.iter().find(|stage| stage.kind == "completion_notify");
         let via = notify.map_or(&[][..], |stage| stage.values.texts("via"));
-        let polls = !via.is_empty() && via.iter().all(|way| way == "status");
-        let waits = match (polls, stepped.is_some()) {
-            (true, true) => Waiting::Step,
-            (true, false) => Waiting::Poll,
-            (false, _) => Waiting::Wait,
+        let has = |way: &str| via.iter().any(|told| told == way);
+        let waits = match stepped {
+            _ if via.is_empty() || has("event") => Waiting::Wait,
+            _ if has("eventfd") => Waiting::Epoll,
+            // Nobody wakes it: or only tasks and functions, of which this application has none.
+            Some(_) => Waiting::Step,
+            None => Waiting::Poll,
         };
-        let own = waits != Waiting::Wait || stepped.is_some_and(|pool| is_busy(&pool.wait));
+        let own = [Waiting::Poll, Waiting::Step].contains(&waits)
+            || stepped.is_some_and(|pool| is_busy(&pool.wait));
         let spinning = workers_that_spin(blueprint) + usize::from(own);
         Self { waits, words: words(via, stepped.is_some(), waits), spinning }
     }
@@ -87,6 +90,7 @@ fn words(via: &[String], steps: bool, waits: Waiting) -> String {
         Waiting::Wait => "waits",
         Waiting::Poll => "polls, and yields every 16th look",
         Waiting::Step => "steps and polls, and yields every 16th look",
+        Waiting::Epoll => "waits for a doorbell's descriptor",
     };
     format!("{asks}; here it {here}")
 }
@@ -113,6 +117,13 @@ mod tests {
         let told = of(&resident);
         assert_eq!((told.waits, told.spinning), (Waiting::Poll, 1));
         assert!(told.words.starts_with("submit, then poll;"), "{}", told.words);
+        let told = of(&[
+            "pools.app.kind='resident'",
+            "pools.app.threads=1",
+            "stages.notify.via=['eventfd', 'waker']",
+        ]);
+        assert_eq!((told.waits, told.spinning), (Waiting::Epoll, 0));
+        assert!(told.words.starts_with("submit, then epoll or await;"), "{}", told.words);
     }
 
     /// Threads count as spinning if they never sleep or look for longer than a millisecond, unless they adapt; the

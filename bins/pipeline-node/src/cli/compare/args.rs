@@ -59,8 +59,9 @@ impl Over {
   spin/CPUs      threads that do not sleep while there is work, and CPUs; ! over-subscribed
   spread         (most - least) / median over the rounds, the largest of p50 and GB/s
 
-How the application waits follows the file: it polls where `via` of completion_notify is
-[\"status\"], else it waits. A file whose transports all move bytes by DMA is n/a where a CPU copies.
+How the application waits follows `via` of completion_notify: with \"event\" it sleeps, with
+\"eventfd\" it polls a descriptor, else it polls the batch. A file whose transports all move bytes by
+DMA is n/a where a CPU copies.
 
 Examples:
   pipeline-node compare configs/models/*.toml                 # over loopback TCP

@@ -95,5 +95,6 @@ fn waits(waits: Waiting) -> &'static str {
         Waiting::Wait => "wait",
         Waiting::Poll => "poll",
         Waiting::Step => "step",
+        Waiting::Epoll => "epoll",
     }
 }

@@ -71,6 +71,7 @@ impl Rounds<'_> {
             idle_pct: vec![Vec::new(); entrants.len()],
             counts: Vec::new(),
         };
+        // Nothing is put into a target that is not ours but what the work writes.
         let mut is_filled = self.args.target.is_some();
         for round in 0..self.args.rounds {
             let told = format!("round {} of {}", round + 1, self.args.rounds);
@@ -112,9 +113,12 @@ impl Rounds<'_> {
         let of_file = |failure: Failure| failure.of(&entrant.file.display());
         let session =
             Session::start(ready, self.against, &self.args.segment, self.course).map_err(of_file)?;
+        let (shapes, duration) = (&self.course.shapes, self.duration());
         let cells: Result<Vec<Measured>, String> = match &self.course.story {
             Some(story) => session.replay(story, *is_filled).map(|measured| vec![measured]),
-            None => self.course.shapes.iter().map(|shape| session.cell(shape, self.duration())).collect(),
+            None => session
+                .touch(shapes, !*is_filled)
+                .and_then(|()| shapes.iter().map(|shape| session.cell(shape, duration)).collect()),
         };
         let cells = cells.map_err(|trouble| of_file(Failure::failed(trouble)))?;
         *is_filled = true;

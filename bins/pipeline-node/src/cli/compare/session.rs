@@ -42,7 +42,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Starts it. Its memory is `bytes` bytes, all of them touched.
+    /// Starts it, with memory for all of the course.
     ///
     /// # Errors
     /// 71 when it cannot be started, 69 when the target cannot be reached, 1 when that lacks the segment.
@@ -54,7 +54,6 @@ impl<'a> Session<'a> {
     ) -> Result<Self, Failure> {
         let node = Engine::start(ready.config.clone()).map_err(|e| engine(&e))?;
         let region = node.allocate(course.local_bytes()).map_err(|e| engine(&e))?;
-        touch(&region).map_err(Failure::system)?;
         let peer = node.open_within(&against.address, OPEN).map_err(|e| engine(&e))?;
         let segment = peer.segment(segment).map_err(|e| engine(&e))?;
         let needed = match course.story {
@@ -72,12 +71,8 @@ impl<'a> Session<'a> {
         Ok(Self { engine: node, peer, segment, region, waits, against })
     }
 
-    /// One cell.
-    ///
-    /// # Errors
-    /// The first request that failed.
-    pub fn cell(&self, shape: &Shape, duration: Duration) -> Result<Measured, String> {
-        let load = Load {
+    fn load<'s>(&'s self, shape: &Shape, duration: Duration) -> Load<'s> {
+        Load {
             engine: &self.engine,
             region: &self.region,
             segment: &self.segment,
@@ -88,14 +83,31 @@ impl<'a> Session<'a> {
             depth: shape.depth,
             threads: 1,
             rate: None,
-            until: Until::Time(WARM_UP.min(duration)),
+            until: Until::Time(duration),
             waits: self.waits,
-        };
-        if let Some(trouble) = load.run().trouble {
+        }
+    }
+
+    /// Gives every page of all shapes memory of its own: here, and at a target that is `new`.
+    ///
+    /// # Errors
+    /// When the target cannot be written to.
+    pub fn touch(&self, shapes: &[Shape], new: bool) -> Result<(), String> {
+        let largest = shapes.iter().max_by_key(|shape| shape.layout.bytes());
+        largest.map_or(Ok(()), |shape| self.load(shape, Duration::ZERO).touch(new))
+    }
+
+    /// One cell.
+    ///
+    /// # Errors
+    /// The first request that failed.
+    pub fn cell(&self, shape: &Shape, duration: Duration) -> Result<Measured, String> {
+        if let Some(trouble) = self.load(shape, WARM_UP.min(duration)).run().trouble {
             return Err(trouble);
         }
+        let load = self.load(shape, duration);
         let meter = Meter::start(&self.engine, &self.peer, self.against);
-        let round = Load { until: Until::Time(duration), ..load }.run();
+        let round = load.run();
         let tally = &round.tally;
         let measured = meter.stop(&Done {
             requests: tally.requests,
@@ -116,6 +128,8 @@ impl<'a> Session<'a> {
         let store = store.map_err(|e| e.to_string())?;
         let bytes = Bytes { region: &self.region, local: story.local, store: &store, seed: SEED };
         let segments = std::slice::from_ref(&self.segment);
+        // Pages of ours have memory of their own from here on.
+        bytes.clear()?;
         if !is_filled {
             bytes.fill_peers(&self.engine, segments)?;
         }
@@ -132,7 +146,7 @@ impl<'a> Session<'a> {
         };
         let desk = Desk::new(&story.trace, story.local.slots as u32, Fill::Warm);
         let meter = Meter::start(&self.engine, &self.peer, self.against);
-        let outcome = Replay::new(&setting, desk, None).run();
+        let outcome = Replay::new(&setting, desk, None)?.run();
         let moved = &outcome.moved;
         let measured = meter.stop(&Done {
             requests: outcome.counts.read,
@@ -158,13 +172,4 @@ impl Drop for Session<'_> {
         // Before the next one starts: the last handle may live on in a peer.
         self.engine.stop();
     }
-}
-
-/// Gives every page its memory: one that was never written is read from a page of zeros that all share.
-fn touch(region: &Region) -> Result<(), String> {
-    let piece = vec![0x5A; 1 << 20];
-    (0..region.len()).step_by(piece.len()).try_for_each(|at| {
-        let len = (region.len() - at).min(piece.len() as u64) as usize;
-        region.write(at, &piece[..len]).map_err(|e| e.to_string())
-    })
 }

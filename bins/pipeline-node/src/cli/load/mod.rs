@@ -13,4 +13,4 @@ pub mod usage;
 mod waiting;
 
 pub use direction::Direction;
-pub use waiting::Waiting;
+pub use waiting::{Waiter, Waiting};

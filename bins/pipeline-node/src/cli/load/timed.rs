@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pipeline_node::{Batch, Engine, Options, Region, Request, Segment, SubmitError};
+use pipeline_node::{Batch, Engine, Region, Request, Segment, SubmitError};
 
 use super::direction::Direction;
 use super::layout::Layout;
 use super::tally::Tally;
-use super::waiting::Waiting;
+use super::waiting::{Waiter, Waiting};
 
 /// When a round ends.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +106,10 @@ impl Load<'_> {
         let mut flights: VecDeque<Flight> = VecDeque::with_capacity(self.depth as usize);
         let mut requests = Vec::new();
         let mut round = Round { tally: Tally::new(), submitted: vec![0], trouble: None };
+        let waiter = match Waiter::new(self.waits, self.engine) {
+            Ok(waiter) => waiter,
+            Err(trouble) => return Round { trouble: Some(trouble), ..round },
+        };
         let mut batches = 0;
         loop {
             let now = nanos(start.elapsed());
@@ -117,7 +121,7 @@ impl Load<'_> {
             let due = self.due(t, batches);
             if more && (flights.len() as u64) < self.depth && due <= now {
                 self.build(t, round.submitted[0], &mut requests);
-                match self.engine.submit(&requests, Options::default()) {
+                match self.engine.submit(&requests, waiter.options()) {
                     Ok(batch) => {
                         // With a rate, a late start counts: latency is from the intended time.
                         let since_ns = if self.rate.is_some() { due } else { now };
@@ -140,7 +144,7 @@ impl Load<'_> {
                 round.tally.elapsed_ns = nanos(start.elapsed());
                 return round;
             }
-            self.pause(&flights, if more { due.saturating_sub(now) } else { u64::MAX });
+            pause(&waiter, &flights, if more { due.saturating_sub(now) } else { u64::MAX });
         }
     }
 
@@ -204,16 +208,16 @@ impl Load<'_> {
             }
         }
     }
+}
 
-    /// Sleeps until the oldest batch has ended or the next one is due.
-    fn pause(&self, flights: &VecDeque<Flight>, due_in_ns: u64) {
-        let bound = if due_in_ns == 0 { 10_000_000 } else { due_in_ns.min(100_000_000) };
-        let bound = Duration::from_nanos(bound);
-        match flights.front() {
-            Some(flight) => self.waits.pause(self.engine, &flight.batch, bound),
-            // Nothing in flight: not due yet, or busy with somebody else's work.
-            None => std::thread::sleep(bound.min(Duration::from_micros(100))),
-        }
+/// Waits until the oldest batch has ended or the next one is due.
+fn pause(waiter: &Waiter<'_>, flights: &VecDeque<Flight>, due_in_ns: u64) {
+    let bound = if due_in_ns == 0 { 10_000_000 } else { due_in_ns.min(100_000_000) };
+    let bound = Duration::from_nanos(bound);
+    match flights.front() {
+        Some(flight) => waiter.pause(&flight.batch, bound),
+        // Nothing in flight: not due yet, or busy with somebody else's work.
+        None => std::thread::sleep(bound.min(Duration::from_micros(100))),
     }
 }
 

@@ -36,9 +36,10 @@ pub fn measure(args: &Args, setting: &Setting<'_>, peers: &[Peer]) -> Result<Mea
     let (before, cpu, target) = (setting.engine.stats(), cpu_ns(), targets());
     let (replayed, (check_cpu_ns, wrong)) = std::thread::scope(|scope| {
         let mut checker = args.check.then(|| Checker::start(scope, setting.bytes));
-        let replayed = Replay::new(setting, desk, checker.as_mut()).run();
+        let replayed = Replay::new(setting, desk, checker.as_mut()).map(Replay::run);
         (replayed, checker.map_or((0, 0), Checker::finish))
     });
+    let replayed = replayed?;
     let mut measured = Measured {
         cpu_ns: (cpu_ns() - cpu).saturating_sub(check_cpu_ns),
         target_cpu_ns: targets().zip(target).map(|(after, before)| after.saturating_sub(before)),

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pipeline_node::{Batch, Engine, Options, Request, Segment, Status, SubmitError};
+use pipeline_node::{Batch, Engine, Request, Segment, Status, SubmitError};
 
 use super::args::Speed;
 use super::bytes::{Bytes, Scratch};
@@ -14,8 +14,8 @@ use super::desk::{Counts, Desk, Event, Job};
 use super::form::Trace;
 use super::peak::Peak;
 use super::progress::Progress;
-use crate::cli::load::Waiting;
 use crate::cli::load::tally::Tally;
+use crate::cli::load::{Waiter, Waiting};
 
 /// The longest sleep: ends of other batches than the oldest are seen within it.
 const NAP: Duration = Duration::from_millis(1);
@@ -77,6 +77,7 @@ struct Flight {
 /// A replay under way.
 pub struct Replay<'a, 'c, 's> {
     setting: &'a Setting<'a>,
+    waiter: Waiter<'a>,
     desk: Desk<'a>,
     /// With `--check`.
     checker: Option<&'c mut Checker<'s>>,
@@ -92,7 +93,14 @@ pub struct Replay<'a, 'c, 's> {
 
 impl<'a, 'c, 's> Replay<'a, 'c, 's> {
     /// Ready to run.
-    pub fn new(setting: &'a Setting<'a>, desk: Desk<'a>, checker: Option<&'c mut Checker<'s>>) -> Self {
+    ///
+    /// # Errors
+    /// Why it cannot wait as it shall.
+    pub fn new(
+        setting: &'a Setting<'a>,
+        desk: Desk<'a>,
+        checker: Option<&'c mut Checker<'s>>,
+    ) -> Result<Self, String> {
         let outcome = Outcome {
             moved: Tally::new(),
             peak: Peak::default(),
@@ -105,8 +113,9 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
             bytes_written: 0,
             trouble: None,
         };
-        Self {
+        Ok(Self {
             setting,
+            waiter: Waiter::new(setting.waits, setting.engine)?,
             desk,
             checker,
             scratch: Scratch::new(),
@@ -117,7 +126,7 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
             events: Vec::new(),
             done: 0,
             outcome,
-        }
+        })
     }
 
     /// Runs it to its end, or to the first trouble and what was under way then.
@@ -213,7 +222,7 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
             (false, Some(_)) => self.fill(&jobs),
             _ => Ok(()),
         };
-        let submitted = prepared.map(|()| setting.engine.submit(&self.requests, Options::default()));
+        let submitted = prepared.map(|()| setting.engine.submit(&self.requests, self.waiter.options()));
         let queue = if is_read { &mut self.desk.reads } else { &mut self.desk.writes };
         match submitted {
             Ok(Ok(batch)) => {
@@ -359,7 +368,7 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
         let until_due = self.due().map(|due| Duration::from_nanos(due.saturating_sub(self.now())));
         let nap = until_due.filter(|due| !due.is_zero()).map_or(NAP, |due| due.min(NAP));
         match self.flights.front() {
-            Some(flight) => self.setting.waits.pause(self.setting.engine, &flight.batch, nap),
+            Some(flight) => self.waiter.pause(&flight.batch, nap),
             None if self.checker.as_ref().is_some_and(|checker| checker.pending() > 0) => {
                 self.take_back(nap);
             }
