@@ -10,7 +10,7 @@ mod rig;
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -117,7 +117,7 @@ impl Bed {
             }
             Way::Waker => {
                 let mut task: WhenDone<Batch> = batch.into_future();
-                while let Poll::Pending = Pin::new(&mut task).poll(&mut Context::from_waker(&self.waker)) {
+                while Pin::new(&mut task).poll(&mut Context::from_waker(&self.waker)).is_pending() {
                     std::thread::park();
                 }
             }
