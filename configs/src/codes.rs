@@ -75,6 +75,7 @@ codes! {
     NIC_UNUSED = 417 "A NIC is described that no transport uses.";
     CPU_ABSENT = 501 "A CPU is not allowed or not present on this machine.";
     CPU_CROWDED = 502 "More workers spin than this machine has CPUs.";
+    CPU_NOWHERE = 503 "`cores` names a place that has no CPUs on this machine; `run` refuses the file here.";
 }
 
 /// The page `docs/findings.md`, made from the table.

@@ -1,4 +1,4 @@
-//! Lists of CPUs as the kernel writes them: `0-3,8`.
+//! What `cores` may say: `all`, a list of CPUs as the kernel writes them (`0-3,8`), or a place that they are near to.
 //! Deliberately without a look at the machine: whether a CPU exists is judged apart, as a warning.
 
 use crate::codes;
@@ -8,16 +8,38 @@ use crate::source::Span;
 /// Highest CPU number that a list may name.
 const MAX_CPU: usize = 8191;
 
-/// Reads a list; each CPU once, in the order of the list.
-pub fn read(text: &str, at: Span, report: &mut Report) -> Vec<usize> {
-    match parse(text) {
-        Ok(cpus) => cpus,
-        Err(message) => {
+/// CPUs, as a pool names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cores {
+    /// All that this process may use.
+    All,
+    /// These; each once, in the order of the list.
+    List(Vec<usize>),
+    /// Those of a NUMA node.
+    Numa(u32),
+    /// Those near a NIC of this name.
+    Nic(String),
+}
+
+/// Reads them; `None` was reported.
+pub fn read(text: &str, at: Span, report: &mut Report) -> Option<Cores> {
+    let cores = match (text, text.split_once(':')) {
+        ("all", _) => Ok(Cores::All),
+        (_, Some(("numa", node))) => match node.parse::<u16>() {
+            Ok(node) => Ok(Cores::Numa(node.into())),
+            Err(_) => Err(format!("\"{node}\" is not the number of a NUMA node")),
+        },
+        (_, Some(("nic", ""))) => Err("\"nic:\" names no NIC".into()),
+        (_, Some(("nic", name))) => Ok(Cores::Nic(name.into())),
+        _ => parse(text).map(Cores::List),
+    };
+    cores
+        .inspect_err(|message| {
             let finding = Finding::error(codes::CPUS, at, format!("`cores`: {message}"));
-            report.push(finding.help("write \"all\", or a list such as \"0-3\" or \"0,2,8-11\""));
-            Vec::new()
-        }
-    }
+            let help = "write \"all\", a list such as \"0-3\" or \"0,2,8-11\", \"numa:0\" or \"nic:eth0\"";
+            report.push(finding.help(help));
+        })
+        .ok()
 }
 
 fn parse(text: &str) -> Result<Vec<usize>, String> {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use pipeline_graph::near::Near;
+
 use crate::codes;
 use crate::config::Config;
 use crate::document;
@@ -31,6 +33,8 @@ pub struct Options {
     pub cpus: Vec<usize>,
     /// How many threads of this process can run at once: `threads` of a pool that does not say it; 0: unknown, one.
     pub budget: usize,
+    /// What CPUs are near to; `None`: unknown, and places that `cores` names stand for no CPUs.
+    pub near: Option<Near>,
 }
 
 impl Options {
@@ -42,7 +46,8 @@ impl Options {
         };
         let cpus = pipeline_graph::cpus::Cpus::of_process();
         let env = std::env::vars_os().filter_map(text).collect();
-        Self { set, env, cpus: cpus.allowed.clone(), budget: cpus.budget() }
+        let near = Some(Near::of_machine());
+        Self { set, env, cpus: cpus.allowed.clone(), budget: cpus.budget(), near }
     }
 }
 
@@ -60,13 +65,15 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// What stands in the way of running it: settings that a later release carries out, now as errors. A file may be
-    /// written and validated before the release that runs it.
+    /// What stands in the way of running it here, now as errors: settings that a later release carries out, and places that
+    /// have no CPUs on this machine. A file may be written and validated before the release, and apart from the machine,
+    /// that runs it.
     ///
     /// # Errors
     /// The findings, if there are any.
     pub fn runnable(&self) -> Result<(), Findings> {
-        let later = self.warnings.list.iter().filter(|f| f.code == codes::LATER);
+        let later =
+            self.warnings.list.iter().filter(|f| [codes::LATER, codes::CPU_NOWHERE].contains(&f.code));
         let list: Vec<Finding> = later.map(|f| Finding { severity: Severity::Error, ..f.clone() }).collect();
         if list.is_empty() { Ok(()) } else { Err(Findings::new(list, self.warnings.sources.clone())) }
     }
@@ -108,7 +115,8 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     let Some(merged) = layers(id, options, &mut sources, &mut report) else {
         return Err(Findings::new(report.finish(), sources));
     };
-    let machine = Machine { cpus: &options.cpus, budget: options.budget };
+    let near = options.near.as_ref();
+    let machine = Machine { cpus: &options.cpus, budget: options.budget, near };
     let Lowered { mut config, places, whole } =
         lower::lower(&merged, catalog, machine, &sources, &mut report);
     judge::judge(&config, &places, catalog, &sources, &options.cpus, whole, &mut report);

@@ -1,10 +1,11 @@
 //! `[pools.NAME]`: threads, what they are pinned to, and how they wait.
 
+use pipeline_graph::near::Near;
 use pipeline_graph::{PoolDecl, PoolKind, Wait};
 
 use crate::body::{self, Body, Form};
 use crate::codes;
-use crate::cpu_list;
+use crate::cpu_list::{self, Cores};
 use crate::finding::Finding;
 use crate::names;
 use crate::schema::{Change, Key, Kind, Later};
@@ -49,7 +50,7 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Text,
         default: None,
         required: false,
-        doc: "CPUs to pin the threads to, round robin: `all` (that this process may use) or a list such as `0-3,8`. Without it threads are not pinned.",
+        doc: "CPUs to pin the threads to, one each, round robin: `all` (that this process may use), a list such as `0-3,8`, those of a NUMA node (`numa:1`), or those near a NIC (`nic:eth0`); of places those that this process may use. Without it threads are not pinned.",
         change: Change::Restart,
         ..Key::PLAIN
     },
@@ -62,6 +63,8 @@ pub struct Machine<'a> {
     pub cpus: &'a [usize],
     /// How many threads of it can run at once.
     pub budget: usize,
+    /// What CPUs are near to.
+    pub near: Option<&'a Near>,
 }
 
 /// Names that threads of the engine already have.
@@ -96,11 +99,18 @@ pub fn read(
         scope.report.push(finding.help("write pools.NAME = { threads = 1 }"));
         return None;
     };
-    Some(table.entries.iter().map(|pool| one(pool, groups, machine, scope)).collect())
+    let place = |cores: &Cores, at, scope: &mut Scope<'_>| cpus_of(cores, at, root, machine, scope);
+    Some(table.entries.iter().map(|pool| one(pool, groups, machine, &place, scope)).collect())
 }
 
 /// A pool that cannot be read still stands for its name, so that its stages are not called homeless.
-fn one(entry: &Entry, groups: &[String], machine: Machine<'_>, scope: &mut Scope<'_>) -> ReadPool {
+fn one(
+    entry: &Entry,
+    groups: &[String],
+    machine: Machine<'_>,
+    place: &dyn Fn(&Cores, Span, &mut Scope<'_>) -> Vec<usize>,
+    scope: &mut Scope<'_>,
+) -> ReadPool {
     names::check("pool", &entry.key, entry.key_span, scope.report);
     if RESERVED.contains(&entry.key.as_str()) {
         let message = format!("`{}` is reserved: the engine has threads of that name", entry.key);
@@ -119,16 +129,64 @@ fn one(entry: &Entry, groups: &[String], machine: Machine<'_>, scope: &mut Scope
         };
     }
     let cpus = match (said("cores"), cores_span) {
-        (Some("all"), _) => machine.cpus.to_vec(),
-        (Some(list), Some(at)) => cpu_list::read(list, at, scope.report),
+        (Some(said), Some(at)) => {
+            cpu_list::read(said, at, scope.report).map_or_else(Vec::new, |cores| place(&cores, at, scope))
+        }
         _ => Vec::new(),
     };
-    let listed = if said("cores") == Some("all") { machine.cpus.len() } else { cpus.len() };
+    let listed = cpus.len();
     let usual = if listed > 0 || said("per").is_some() { listed } else { machine.budget };
     let threads = body.values.number("threads").map_or(usual.max(1), |n| usize::try_from(n).unwrap_or(1));
     let (groups, wait) = (groups_of(&body, groups), wait_of(entry, scope));
     let decl = PoolDecl { name: entry.key.clone(), kind: PoolKind::Resident, threads, groups, wait, cpus };
     ReadPool { decl, name_span: entry.key_span, cores_span }
+}
+
+/// The CPUs that `cores` stands for. A place that has none here is a warning, and its threads are not pinned: the file may be
+/// meant for another machine, and `run` refuses it on this one.
+fn cpus_of(cores: &Cores, at: Span, root: &Table, machine: Machine<'_>, scope: &mut Scope<'_>) -> Vec<usize> {
+    let (what, found, help) = match (cores, machine.near) {
+        (Cores::All, _) => return machine.cpus.to_vec(),
+        (Cores::List(list), _) => return list.clone(),
+        (Cores::Numa(_) | Cores::Nic(_), None) => return Vec::new(),
+        (Cores::Numa(node), Some(near)) => {
+            let nodes: Vec<_> = near.numa_nodes().iter().map(|n| format!("\"numa:{n}\"")).collect();
+            let help = match nodes.is_empty() {
+                true => "this machine knows no NUMA nodes: write \"all\"".to_owned(),
+                false => format!("write \"all\", or one of {}", nodes.join(", ")),
+            };
+            (format!("NUMA node {node}"), near.numa(*node), help)
+        }
+        (Cores::Nic(name), Some(near)) => {
+            let device = device_of(root, name);
+            let help = "the kernel tells CPUs only of an interface with a device of its own (see \
+                        /sys/class/net/NAME/device): write \"all\", a list, or \"numa:0\"";
+            (format!("NIC `{device}`"), near.device(&device), help.to_owned())
+        }
+    };
+    let is_allowed = |cpu: &usize| machine.cpus.is_empty() || machine.cpus.contains(cpu);
+    let cpus: Vec<usize> = found.iter().flatten().copied().filter(is_allowed).collect();
+    if cpus.is_empty() {
+        let (why, help) = match found {
+            None => ("this machine tells no CPUs near it", help),
+            Some(_) => (
+                "of the CPUs near it this process may use none",
+                "widen the mask (taskset -c, --cpuset-cpus of the container), or write \"all\"".to_owned(),
+            ),
+        };
+        let finding = Finding::warning(codes::CPU_NOWHERE, at, format!("`cores`: {what}: {why}"));
+        scope.report.push(finding.help(help));
+    }
+    cpus
+}
+
+/// The interface of a NIC: what its table says, else its name.
+fn device_of(root: &Table, name: &str) -> String {
+    let table = root.get("nics").and_then(|nics| nics.node.as_table()?.get(name)?.node.as_table());
+    match table.and_then(|nic| nic.get("device")).map(|device| &device.node.value) {
+        Some(Tree::Text(device)) => device.clone(),
+        _ => name.to_owned(),
+    }
 }
 
 /// A pool without threads: what only threads have is refused.

@@ -298,3 +298,33 @@ fn nics_are_described() {
     let at = &unnamed.config.transports[0].interfaces;
     assert_eq!((at[0].device.as_deref(), at[0].address), (None, Some("::1".parse().unwrap())));
 }
+
+/// Places stand for the CPUs near them that this process may use, and the pool has a thread for each; where nothing is known
+/// of the machine they stand for none and nothing is said; where the machine has no such place, only `run` refuses the file.
+#[test]
+fn cores_near_to_places() {
+    let file = |cores: &str| {
+        format!(
+            "version = 1\nuse = \"tcp\"\n[pools]\nfiles = {{ cores = \"{cores}\" }}\n[nics.fast]\ndevice = \"eth0\"\n"
+        )
+    };
+    let near = pipeline_graph::near::Near::below("tests/ui/sys");
+    let here = Options { cpus: vec![0, 1, 2, 3], budget: 4, near: Some(near), ..Options::default() };
+    let of = |cores: &str, options: &Options| {
+        let loaded = load_str("test.toml", &file(cores), &kinds::catalog(), options).unwrap();
+        let pools = &loaded.config.blueprint.pools;
+        let pool = pools.iter().find(|pool| pool.name == "files").unwrap();
+        (pool.cpus.clone(), pool.threads, loaded.runnable().is_ok())
+    };
+    for (cores, cpus) in
+        [("numa:0", vec![0, 1]), ("numa:1", vec![2, 3]), ("nic:eth0", vec![2, 3]), ("nic:fast", vec![2, 3])]
+    {
+        let threads = cpus.len();
+        assert_eq!(of(cores, &here), (cpus, threads, true), "{cores}");
+    }
+    assert_eq!(of("all", &here), (vec![0, 1, 2, 3], 4, true));
+    assert_eq!(of("numa:1", &Options::default()), (vec![], 1, true));
+    for nowhere in ["numa:7", "nic:lo", "nic:eth7"] {
+        assert_eq!(of(nowhere, &here), (vec![], 4, false), "{nowhere}");
+    }
+}

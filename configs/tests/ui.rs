@@ -1,6 +1,7 @@
 //! What users read: every file in `tests/ui` is loaded, and its findings must equal the text beside it.
 //! `UPDATE_GOLDENS=1 cargo test -p pipeline-configs --test ui` writes them anew; read the difference before you commit it.
-//! Comments at the top of a file say what comes from outside: `# set PATH=VALUE`, `# env NAME=VALUE`, `# cpus LIST`.
+//! Comments at the top of a file say what comes from outside: `# set PATH=VALUE`, `# env NAME=VALUE`, `# cpus LIST`,
+//! `# sys FOLDER` (beside the file, in place of /sys).
 
 #![allow(clippy::unwrap_used, reason = "only tests")]
 
@@ -30,6 +31,8 @@ fn options(text: &str) -> Options {
             options.env.insert(name.to_owned(), value.to_owned());
         } else if let Some(cpus) = line.strip_prefix("# cpus ") {
             options.cpus = cpus.split(',').map(|cpu| cpu.parse().unwrap()).collect();
+        } else if let Some(sys) = line.strip_prefix("# sys ") {
+            options.near = Some(pipeline_graph::near::Near::below(format!("tests/ui/{sys}")));
         }
     }
     options

@@ -8,6 +8,7 @@ use crate::clock::Nanos;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// What one worker tells while draining.
+#[repr(align(128))]
 pub(crate) struct Report {
     idle: AtomicBool,
     held: AtomicUsize,

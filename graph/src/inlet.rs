@@ -38,6 +38,7 @@ const WANTED: usize = 1 << (usize::BITS - 2);
 const CREDITS: usize = WANTED - 1;
 
 /// Entries of one ring that nobody has reserved.
+#[repr(align(128))]
 pub struct Gate {
     credits: AtomicUsize,
     capacity: usize,

@@ -6,6 +6,8 @@
 //! Describe ([`Blueprint`]), check ([`check()`]), plan, start, drain, stop.
 
 pub mod arena;
+#[cfg(all(test, not(pipeline_loom)))]
+mod apart;
 mod assembly;
 pub mod bell;
 pub mod blueprint;
@@ -24,6 +26,7 @@ pub mod inlet;
 mod instance;
 pub mod item;
 mod mark;
+pub mod near;
 mod node;
 pub mod outlet;
 mod placement;

@@ -13,6 +13,7 @@ use crate::stats::cell::{EdgeCell, StageCell};
 use crate::sync::Arc;
 
 /// See the head of the file.
+#[repr(align(128))]
 pub(crate) struct Node<T: Item> {
     pub instance: Instance<T>,
     /// Return rings first.
@@ -59,6 +60,7 @@ impl<T: Item> Node<T> {
 }
 
 /// A ring that a node reads, and the batch it is run on next.
+#[repr(align(128))]
 pub(crate) struct Input<T: Item> {
     pub source: Source<T>,
     pub pending: Batch<T>,

@@ -41,10 +41,11 @@ pub(crate) enum Wire<T: Item> {
     Back(Box<[Arc<Back<T>>]>),
 }
 
+#[repr(align(128))]
 pub(crate) struct PortOut<T: Item> {
     wire: Wire<T>,
     /// One batch a destination. An inline neighbour is run on the first.
-    staged: Box<[Batch<T>]>,
+    staged: Box<[Staged<T>]>,
     /// Items staged for rings.
     waiting: usize,
     /// Batches that left because they were full, the last one a destination: what a panicking stage had already sent.
@@ -56,6 +57,11 @@ pub(crate) struct PortOut<T: Item> {
     rejected: Fault,
     cell: Arc<EdgeCell>,
 }
+
+/// A staged batch, on lines of its own: its neighbour in memory may be another worker's.
+#[derive(Clone, Copy)]
+#[repr(align(128))]
+struct Staged<T: Item>(Batch<T>);
 
 /// See [`PortOut::sent`].
 #[derive(Clone, Copy)]
@@ -85,10 +91,10 @@ impl<T: Item> Outlet<T> {
     pub fn room(&self, port: PortId, item: T) -> usize {
         let Some(p) = self.ports.get(usize::from(port.0)) else { return BATCH };
         match p.wire {
-            Wire::Inline => p.staged[0].room(),
+            Wire::Inline => p.staged[0].0.room(),
             Wire::Open => BATCH,
             _ => {
-                let room = p.staged[p.destination(item)].room();
+                let room = p.staged[p.destination(item)].0.room();
                 if room > 0 || p.when_full == WhenFull::Wait { room } else { self.room_of_failed(port, item) }
             }
         }
@@ -112,7 +118,7 @@ impl<T: Item> Outlet<T> {
         // Short enough to become part of the stage's own loop; everything else is a call.
         match self.ports.get_mut(usize::from(port.0)) {
             Some(PortOut { wire: Wire::Inline, staged, .. }) => {
-                staged[0].push(item)?;
+                staged[0].0.push(item)?;
                 self.pushes = self.pushes.wrapping_add(1);
                 Ok(())
             }
@@ -125,9 +131,9 @@ impl<T: Item> Outlet<T> {
     pub fn room_for_all(&self, port: PortId) -> usize {
         let Some(p) = self.ports.get(usize::from(port.0)) else { return BATCH };
         match p.wire {
-            Wire::Inline => p.staged[0].room(),
+            Wire::Inline => p.staged[0].0.room(),
             Wire::Open => BATCH,
-            _ => p.staged.iter().map(Batch::room).min().unwrap_or(0),
+            _ => p.staged.iter().map(|staged| staged.0.room()).min().unwrap_or(0),
         }
     }
 
@@ -137,7 +143,7 @@ impl<T: Item> Outlet<T> {
     pub fn push_all(&mut self, port: PortId, items: &[T]) -> usize {
         match self.ports.get_mut(usize::from(port.0)) {
             Some(PortOut { wire: Wire::Inline, staged, .. }) => {
-                let n = staged[0].extend(items);
+                let n = staged[0].0.extend(items);
                 self.pushes = self.pushes.wrapping_add(n as u32);
                 n
             }
@@ -176,7 +182,7 @@ impl<T: Item> Outlet<T> {
     /// Takes what a detached outlet, or an inline port, has got.
     pub fn take(&mut self, port: PortId) -> Batch<T> {
         match self.ports.get_mut(usize::from(port.0)) {
-            Some(p) if matches!(p.wire, Wire::Inline) => std::mem::take(&mut p.staged[0]),
+            Some(p) if matches!(p.wire, Wire::Inline) => std::mem::take(&mut p.staged[0].0),
             _ => Batch::new(),
         }
     }
@@ -188,7 +194,7 @@ impl<T: Item> Outlet<T> {
     /// The batch that the neighbour behind an inline port is run on.
     #[inline]
     pub(crate) fn inline(&mut self, port: usize) -> &mut Batch<T> {
-        &mut self.ports[port].staged[0]
+        &mut self.ports[port].staged[0].0
     }
 
     /// The `failed` port, if it is wired.
@@ -230,7 +236,7 @@ impl<T: Item> Outlet<T> {
     pub(crate) fn passed(&self, item: T, since: u32) -> Passed {
         let mut forgotten = false;
         for port in &self.ports {
-            if port.staged.iter().any(|batch| batch.contains(item)) {
+            if port.staged.iter().any(|staged| staged.0.contains(item)) {
                 return Passed::Yes;
             }
             for sent in &port.sent {
@@ -253,7 +259,7 @@ impl<T: Item> Outlet<T> {
     /// Takes everything out, inline batches included: the engine stops.
     pub(crate) fn sweep(&mut self, each: &mut dyn FnMut(T)) {
         for port in &mut self.ports {
-            for batch in &mut port.staged {
+            for Staged(batch) in &mut port.staged {
                 std::iter::from_fn(|| batch.pop()).for_each(&mut *each);
             }
             port.waiting = 0;
@@ -290,13 +296,25 @@ impl<T: Item> Outlet<T> {
     }
 }
 
+#[cfg(all(test, not(pipeline_loom)))]
+impl<T: Item> Outlet<T> {
+    /// Everything that a push writes.
+    pub(crate) fn each_memory(&self, mut each: impl FnMut(&'static str, &dyn std::any::Any)) {
+        for port in &self.ports {
+            each("a port", port);
+            each("the cell of an edge", &*port.cell);
+            port.staged.iter().for_each(|staged| each("a staged batch", staged));
+        }
+    }
+}
+
 impl<T: Item> PortOut<T> {
     /// A port named `port` (`stage.port`) whose edge is named `edge` (`stage.port -> stage`).
     pub(crate) fn new(wire: Wire<T>, destinations: usize, port: &str, edge: &str) -> Self {
         let sends = if matches!(wire, Wire::Queue(_) | Wire::Back(_)) { destinations } else { 0 };
         Self {
             wire,
-            staged: vec![Batch::new(); destinations].into(),
+            staged: vec![Staged(Batch::new()); destinations].into(),
             waiting: 0,
             sent: vec![Sent { batch: Batch::new(), at: u32::MAX, before: u32::MAX }; sends].into(),
             dispatch: Dispatch::Any,
@@ -339,12 +357,12 @@ impl<T: Item> PortOut<T> {
     #[inline]
     fn stage(&mut self, item: T, now: Nanos, pushes: u32) -> Result<(), T> {
         let to = self.destination(item);
-        if self.staged[to].room() == 0 && !self.send_full(to, now, pushes) {
+        if self.staged[to].0.room() == 0 && !self.send_full(to, now, pushes) {
             return Err(item);
         }
-        self.staged[to].push(item)?;
+        self.staged[to].0.push(item)?;
         self.waiting += 1;
-        if self.staged[to].room() == 0 {
+        if self.staged[to].0.room() == 0 {
             self.send_full(to, now, pushes);
         }
         Ok(())
@@ -352,7 +370,7 @@ impl<T: Item> PortOut<T> {
 
     /// Sends a full batch in the middle of a run, and remembers it in case that run panics.
     fn send_full(&mut self, to: usize, now: Nanos, pushes: u32) -> bool {
-        let full = self.staged[to];
+        let full = self.staged[to].0;
         let went = self.send(to, now);
         if went {
             let sent = &mut self.sent[to];
@@ -364,7 +382,7 @@ impl<T: Item> PortOut<T> {
     fn flush(&mut self, now: Nanos, all: bool) -> bool {
         let mut moved = false;
         for to in 0..self.staged.len() {
-            let batch = &self.staged[to];
+            let batch = &self.staged[to].0;
             if batch.is_empty() {
                 continue;
             }
@@ -382,7 +400,7 @@ impl<T: Item> PortOut<T> {
     /// Sends one staged batch; answers whether its room is free again. What could not go stays, and the
     /// consumer's next pop rings our bell.
     fn send(&mut self, to: usize, now: Nanos) -> bool {
-        let batch = &mut self.staged[to];
+        let batch = &mut self.staged[to].0;
         let sent = match &self.wire {
             Wire::Queue(rings) => {
                 if rings[to].is_full() || rings[to].push(Parcel { pushed_at: now, batch: *batch }).is_err() {

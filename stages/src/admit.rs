@@ -74,6 +74,7 @@ impl Drop for Admit {
     }
 }
 
+#[repr(align(128))]
 struct Admit {
     world: Arc<World>,
     stage: StageIx,

@@ -8,7 +8,7 @@ use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, Seat, Shape, Stage};
 
 use crate::key::Key;
-use crate::ledger::{Ending, Via};
+use crate::ledger::{Ending, Shard, Via};
 use crate::spec::Making;
 use crate::world::World;
 
@@ -39,7 +39,7 @@ fn shape(values: &Values, _: &Facts) -> Shape {
     Shape { ports: Vec::new(), contract }
 }
 
-pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
+pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>, String> {
     let via = making.values().texts("via");
     let has = |way: &str| via.iter().any(|v| v == way);
     making.world.ledger.tell(Via {
@@ -48,16 +48,19 @@ pub(crate) fn build(making: &Making, _: &Seat) -> Result<Box<dyn Stage<Key>>, St
         eventfd: has("eventfd"),
         waker: has("waker"),
     });
-    Ok(Box::new(Notify { world: making.world.clone() }))
+    let shard = making.shard(seat);
+    Ok(Box::new(Notify { world: making.world.clone(), shard }))
 }
 
+#[repr(align(128))]
 struct Notify {
     world: Arc<World>,
+    shard: Shard,
 }
 
 impl Stage<Key> for Notify {
     fn run(&mut self, input: &mut Batch<Key>, _: &mut Outlet<Key>, _: &mut Context) -> Flow {
-        let mut ending = Ending::new(&self.world.ledger);
+        let mut ending = Ending::of(&self.world.ledger, self.shard);
         while let Some(key) = input.pop() {
             ending.end(key);
         }

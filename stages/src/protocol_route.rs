@@ -74,6 +74,7 @@ struct Choice {
     write: Option<u16>,
 }
 
+#[repr(align(128))]
 struct Route {
     world: Own,
     stage: StageIx,

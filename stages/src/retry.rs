@@ -63,6 +63,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     Ok(Box::new(Retry { world, stage: making.ix(), attempts, backoff, holding, rested: List::default() }))
 }
 
+#[repr(align(128))]
 struct Retry {
     world: Own,
     stage: StageIx,

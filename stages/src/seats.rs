@@ -22,6 +22,7 @@ use crate::world::TransportEntry;
 pub type Place = (u16, u16, u16);
 
 /// What the three stages of a pair share.
+#[repr(align(128))]
 pub(crate) struct Shared {
     /// Posted slices, from post to reap.
     pub(crate) posted: Posted,

@@ -109,6 +109,7 @@ impl Drive {
     }
 }
 
+#[repr(align(128))]
 struct Serve {
     world: Arc<World>,
     budget: usize,

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
 use pipeline_configs::Config;
-use pipeline_graph::{BuildError, Contract, Port, Seat, Shape, Spec, Stage};
+use pipeline_graph::{BuildError, Contract, PoolKind, Port, Seat, Shape, Spec, Stage};
 use pipeline_transports::RegionId;
 
 use crate::key::Key;
-use crate::ledger::Slot;
+use crate::ledger::{Shard, Slot};
 use crate::reason::StageIx;
 use crate::world::{Own, World};
 
@@ -34,6 +34,17 @@ impl Making {
     /// For an instance to keep, and to hold on to while it works with itself.
     pub(crate) fn own(&self) -> Own {
         Arc::new(CachePadded::new(self.world.clone()))
+    }
+
+    /// The part of the ledger that the worker on a seat uses. It may hold window back for itself if it cuts as well: then it
+    /// has a stage that gives it up in time, which a worker without a thread of its own could not promise.
+    pub(crate) fn shard(&self, seat: &Seat) -> Shard {
+        let stages = self.config.stages.iter().zip(&self.config.blueprint.stages);
+        let mut pools = stages.filter(|(stage, _)| stage.kind == "request_split").map(|(_, decl)| decl.pool);
+        let pool = pools.next().flatten().and_then(|p| self.config.blueprint.pools.get(p));
+        let alone = pools.next().is_none();
+        let holds = pool.is_some_and(|p| alone && p.kind == PoolKind::Resident && *p.name == *seat.pool);
+        self.world.ledger.shard(seat, holds)
     }
 
     pub(crate) fn ix(&self) -> StageIx {

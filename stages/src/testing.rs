@@ -17,6 +17,8 @@ pub(crate) fn ledger(slices: u32, requests: u32) -> Ledger {
         notices: 4,
         bytes_in_flight: 1 << 20,
         peer_share_percent: 25,
+        shards: 1,
+        parts: 1,
     };
     Ledger::new(sizes, Arc::new(Regions::new(8)))
 }

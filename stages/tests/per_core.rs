@@ -25,6 +25,8 @@ const REGION: u64 = 64 << 10;
 struct Seen {
     world: OnceLock<Arc<World>>,
     workers: Mutex<BTreeMap<RegionId, BTreeSet<usize>>>,
+    /// Where the instances of each worker lie: lines of 128 bytes, which processors fetch as pairs.
+    lines: Mutex<BTreeMap<usize, usize>>,
 }
 
 /// A spec around a spec that notes who is run on what.
@@ -57,6 +59,17 @@ impl Spec<Key> for Watched {
     }
     fn build(&self, seat: &Seat) -> Result<Box<dyn Stage<Key>>, BuildError> {
         let (inner, worker) = (self.inner.build(seat)?, seat.worker);
+        let start = std::ptr::from_ref(&*inner).cast::<u8>().addr();
+        let mut lines = self.seen.lines.lock().unwrap();
+        for line in start / 128..=(start + size_of_val(&*inner) - 1) / 128 {
+            let before = lines.insert(line, worker);
+            assert!(
+                before.is_none_or(|other| other == worker),
+                "{} shares a line with worker {before:?}",
+                seat.stage
+            );
+        }
+        drop(lines);
         Ok(Box::new(Instance { inner, worker, seen: self.seen.clone() }))
     }
 }
@@ -163,4 +176,13 @@ fn slices_stay_at_home() {
         assert!(Instant::now() < by, "of {ended} slices have ended: {:?}", bed.of_workers("notify"));
         std::thread::yield_now();
     }
+}
+
+/// The instances of a worker's stages, with their wheels and what they count, lie on no cache line of another worker's.
+#[test]
+fn instances_share_no_line() {
+    let bed = bed(8, 1, "type = \"loopback\"");
+    let lines = bed.seen.lines.lock().unwrap();
+    let of = |worker| lines.values().filter(|at| **at == worker).count();
+    assert!((0..8).all(|worker| of(worker) > 50), "{lines:?}");
 }

@@ -106,7 +106,7 @@ fn world(config: &Config, events: Sender<Event>, wrap: Wrap<'_>) -> Result<World
         name: config.node.name.clone(),
         incarnation,
         time: Time::default(),
-        ledger: Arc::new(Ledger::new(Sizes::of(&config.limits), regions.clone())),
+        ledger: Arc::new(Ledger::new(Sizes::of(config), regions.clone())),
         regions,
         segments: SegmentTable::new(SEGMENTS),
         files: Desk::new(FILE_JOBS),

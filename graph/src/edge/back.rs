@@ -6,6 +6,7 @@ use crate::item::{Batch, Item};
 use crate::sync::{Arc, AtomicU64, Channel, Ordering};
 
 /// One return ring.
+#[repr(align(128))]
 pub struct Back<T: Item> {
     channel: Channel<T>,
     consumers: Box<[Arc<Bell>]>,

@@ -16,6 +16,7 @@ pub struct Parcel<T: Item> {
 }
 
 /// One ring. With `dispatch = "any"` all workers of the target's pool serve one; else each has its own.
+#[repr(align(128))]
 pub struct Ring<M> {
     channel: Channel<M>,
     capacity: usize,

@@ -52,12 +52,12 @@ fn floor_of(bucket: usize) -> u64 {
     if group == 0 { sub } else { ((1 << SUB_BITS) + sub) << (group - 1) }
 }
 
-/// A histogram with one writer.
-pub(crate) struct HistogramCell(Box<[Count]>);
+/// A histogram with one writer. Not in a box of its own, whose neighbour could be another worker's.
+pub(crate) struct HistogramCell([Count; BUCKETS]);
 
 impl Default for HistogramCell {
     fn default() -> Self {
-        Self((0..BUCKETS).map(|_| Count::default()).collect())
+        Self(std::array::from_fn(|_| Count::default()))
     }
 }
 

@@ -22,9 +22,11 @@ const WORKERS: usize = 64;
 struct Chain {
     first: u32,
     last: u32,
+    /// Requests that came in with it: more than are linked where some were merged.
+    len: u32,
 }
 
-const NO_CHAIN: Chain = Chain { first: NIL, last: NIL };
+const NO_CHAIN: Chain = Chain { first: NIL, last: NIL, len: 0 };
 
 /// What a batch has besides its requests.
 #[derive(Clone, Copy)]
@@ -46,9 +48,11 @@ pub(super) fn enter<W: Wanted>(client: &Client, wanted: &W, header: Header) -> R
         &mut on_heap[..]
     };
     let judge = Judge::new(&client.world);
-    let run = Run { last: None, first: NIL, len: 0, behind: 0, longest: client.world.ledger.runs.longest() };
+    let longest = client.world.ledger.runs.longest();
+    let run = Run { last: None, first: NIL, worker: 0, len: 0, behind: 0, longest };
+    let divided = client.world.ledger.parts.are_of(workers);
     let mut entry =
-        Entry { client, header, chains, judge, run, all: NO_CHAIN, refused: 0, merged: 0, len: 0 };
+        Entry { client, header, chains, divided, judge, run, all: NO_CHAIN, refused: 0, merged: 0, len: 0 };
     let mut at = 0;
     while at < wanted.len() {
         let mut slots = [NIL; 64];
@@ -68,6 +72,8 @@ struct Run<'a> {
     last: Option<&'a Request>,
     /// Slot of the first.
     first: u32,
+    /// Where they go.
+    worker: usize,
     /// Bytes.
     len: u64,
     /// How many are behind the first.
@@ -98,6 +104,8 @@ struct Entry<'a> {
     client: &'a Client,
     header: Header,
     chains: &'a mut [Chain],
+    /// Each worker counts its own part.
+    divided: bool,
     judge: Judge<'a>,
     run: Run<'a>,
     all: Chain,
@@ -121,6 +129,7 @@ impl<'a> Entry<'a> {
             slot.follow(self.run.len);
             self.run.len += request.len;
             self.run.behind += 1;
+            self.chains[self.run.worker].len += 1;
             self.run.last = Some(request);
             return;
         }
@@ -146,6 +155,11 @@ impl<'a> Entry<'a> {
             last => ledger.at(last).next().store(position, Relaxed),
         }
         chain.last = position;
+        chain.len += 1;
+        if self.divided {
+            slot.set_part(worker);
+        }
+        self.run.worker = worker;
         self.run.last = (request.rows == 1 && self.run.longest > 0).then_some(request);
         (self.run.first, self.run.len) = (index, request.len);
     }
@@ -198,9 +212,15 @@ impl<'a> Entry<'a> {
             &mut on_heap[..]
         };
         let mut n = 0;
-        for chain in self.chains.iter().filter(|c| c.first != NIL) {
+        for (worker, chain) in self.chains.iter().enumerate().filter(|(_, c)| c.first != NIL) {
             heads[n] = ledger.key_at(chain.first);
             n += 1;
+            if self.divided {
+                ledger.parts.open(worker, batch, chain.len);
+            }
+        }
+        if self.divided && n > 0 {
+            ledger.batches.divide(batch, n as u32);
         }
         if n == 0 {
             // Nobody will count it down.

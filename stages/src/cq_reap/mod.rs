@@ -124,6 +124,7 @@ struct Lane {
     bereaved: Option<Code>,
 }
 
+#[repr(align(128))]
 struct CqReap {
     world: Own,
     stage: StageIx,

@@ -146,6 +146,11 @@ impl Batches {
         slot.word.open(len == failed, marks);
     }
 
+    /// It ends when so many parts have, instead of requests. After [`Self::open`], before anybody else knows of it.
+    pub(crate) fn divide(&self, batch: u32, parts: u32) {
+        self.slots[batch as usize].left.store(parts, Relaxed);
+    }
+
     /// First and last request, and how many.
     pub(crate) fn chain(&self, batch: u32) -> (u32, u32, u32) {
         let slot = &self.slots[batch as usize];

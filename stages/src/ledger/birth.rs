@@ -58,7 +58,7 @@ impl Slot<'_> {
     #[inline]
     pub(crate) fn bear(&self, birth: &Birth) {
         let request = self.ledger.request(birth.request);
-        request.batch.store(birth.batch, Relaxed);
+        request.set_batch(birth.batch);
         request.peer.store(birth.peer.0, Relaxed);
         request.local_region.store(birth.local.region.0, Relaxed);
         request.deadline.store(birth.deadline, Relaxed);

@@ -8,9 +8,10 @@ use pipeline_transports::RegionId;
 use crate::delivery::Rings;
 use crate::key::Key;
 use crate::ledger::batches::CountedDown;
+use crate::ledger::parts::Sum;
 use crate::ledger::slot::{NIL, Phase};
 use crate::ledger::word::{Ended, Marks};
-use crate::ledger::{Ledger, Slot};
+use crate::ledger::{Ledger, Shard, Slot};
 use crate::peer::PeerId;
 use crate::window::{Class, Grant};
 
@@ -25,6 +26,7 @@ struct Run {
 /// Ends up to a batch of slices. Nothing is counted down before [`Ending::finish`].
 pub struct Ending<'a> {
     ledger: &'a Ledger,
+    shard: Shard,
     runs: [Run; BATCH],
     used: usize,
     first: u32,
@@ -36,11 +38,17 @@ pub struct Ending<'a> {
 }
 
 impl<'a> Ending<'a> {
-    /// Nothing ended yet.
+    /// Nothing ended yet, by nobody's worker.
     pub fn new(ledger: &'a Ledger) -> Self {
+        Self::of(ledger, Shard::OUTSIDE)
+    }
+
+    /// Nothing ended yet. What ends goes back to this part of the ledger.
+    pub(crate) fn of(ledger: &'a Ledger, shard: Shard) -> Self {
         let back = [Grant::NONE; 2];
         Self {
             ledger,
+            shard,
             runs: [Run::default(); BATCH],
             used: 0,
             first: NIL,
@@ -116,7 +124,7 @@ impl<'a> Ending<'a> {
 
     fn release(&mut self) {
         for (class, back) in [Class::Whole, Class::Piece].into_iter().zip(&mut self.back) {
-            self.ledger.release(self.peer, class, std::mem::replace(back, Grant::NONE));
+            self.ledger.release(self.shard, self.peer, class, std::mem::replace(back, Grant::NONE));
         }
     }
 
@@ -135,13 +143,14 @@ impl<'a> Ending<'a> {
 
     fn settle(&mut self) {
         if self.chained > 0 {
-            self.ledger.give_chain(self.first, self.last, self.chained);
+            self.ledger.give_chain(self.shard, self.first, self.last, self.chained);
             (self.first, self.chained) = (NIL, 0);
         }
         self.release();
         let mut tally = Tally {
             ledger: self.ledger,
             batch: NIL,
+            part: None,
             ended: 0,
             failed: 0,
             bytes: 0,
@@ -177,6 +186,8 @@ impl Drop for Ending<'_> {
 struct Tally<'a> {
     ledger: &'a Ledger,
     batch: u32,
+    /// The part of it that they count for.
+    part: Option<u32>,
     ended: u32,
     failed: u32,
     bytes: u64,
@@ -202,15 +213,16 @@ impl Tally<'_> {
             self.region = region;
         }
         self.pins += 1;
-        let batch = cover.batch();
-        if batch != self.batch {
+        let slot = self.ledger.request(request);
+        let (batch, part) = (slot.batch(), slot.part());
+        if (batch, part) != (self.batch, self.part) {
             self.settle();
-            self.batch = batch;
+            (self.batch, self.part) = (batch, part);
         }
         let (ended, failed) = self.ledger.tally_run(request);
         self.ended += ended;
         self.failed += failed;
-        self.bytes += self.ledger.request(request).result().2;
+        self.bytes += slot.result().2;
     }
 
     fn unpin(&mut self) {
@@ -221,14 +233,19 @@ impl Tally<'_> {
     }
 
     fn settle(&mut self) {
-        let (ended, failed, bytes) = (self.ended, self.failed, self.bytes);
+        let (mut ended, mut sum) = (self.ended, Sum { failed: self.failed, bytes: self.bytes });
         (self.ended, self.failed, self.bytes) = (0, 0, 0);
         if ended == 0 {
             return;
         }
         // Before its end is seen: who saw it may take the region back.
         self.unpin();
-        let marks = match self.ledger.batches.count_down(self.batch, ended, failed, bytes) {
+        if let Some(worker) = self.part {
+            let part = self.ledger.parts.count_down(worker as usize, self.batch, ended, sum);
+            let Some(all) = part else { return };
+            (ended, sum) = (1, all);
+        }
+        let marks = match self.ledger.batches.count_down(self.batch, ended, sum.failed, sum.bytes) {
             CountedDown::Going => return,
             CountedDown::Last(marks) => marks,
         };

@@ -1,6 +1,7 @@
 //! The free list of an arena: a stack of indices threaded through the slots themselves, with a tag against
 //! ABA and a count for whole-or-nothing. Deliberately knows nothing of what the slots are.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use crate::ledger::slot::NIL;
@@ -18,11 +19,16 @@ pub(crate) struct FreeList {
 impl FreeList {
     /// A list of all indices below `len`, linked through `link` in order.
     pub(crate) fn full<'a>(len: u32, link: impl Fn(u32) -> &'a AtomicU32) -> Self {
-        for i in 0..len {
-            link(i).store(if i + 1 < len { i + 1 } else { NIL }, Relaxed);
+        Self::of(0..len, link)
+    }
+
+    /// A list of these indices.
+    pub(crate) fn of<'a>(range: Range<u32>, link: impl Fn(u32) -> &'a AtomicU32) -> Self {
+        for i in range.clone() {
+            link(i).store(if i + 1 < range.end { i + 1 } else { NIL }, Relaxed);
         }
-        let first = if len > 0 { 0 } else { NIL };
-        Self { head: AtomicU64::new(u64::from(first)), free: AtomicU32::new(len) }
+        let first = if range.is_empty() { NIL } else { range.start };
+        Self { head: AtomicU64::new(u64::from(first)), free: AtomicU32::new(range.len() as u32) }
     }
 
     /// How many are free.
@@ -44,6 +50,14 @@ impl FreeList {
                 Err(seen) => free = seen,
             }
         }
+    }
+
+    /// Takes as many as there are, up to `into.len()`.
+    #[inline]
+    pub(crate) fn take_some<'a>(&self, into: &mut [u32], link: impl Fn(u32) -> &'a AtomicU32) -> usize {
+        let n = self.reserve(1, into.len() as u32) as usize;
+        self.take(&mut into[..n], link);
+        n
     }
 
     /// Takes `into.len()` reserved slots.

@@ -11,8 +11,10 @@ mod flags;
 mod free;
 mod line;
 mod outbox;
+mod parts;
 mod requests;
 mod runs;
+mod shards;
 mod sizes;
 mod slot;
 mod table;
@@ -25,12 +27,13 @@ mod word_loom;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
-use pipeline_graph::Nanos;
+use pipeline_graph::{Nanos, Seat};
 use pipeline_transports::{LinkId, Regions};
 
 pub use batches::Summary;
 pub use birth::Birth;
 pub use ending::Ending;
+pub use shards::Shard;
 pub use sizes::Sizes;
 pub use slot::{NIL, Phase, Slot};
 pub use usage::Usage;
@@ -46,12 +49,15 @@ pub(crate) use telling::Via;
 pub(crate) use word::{BatchWord, Ended, Marks};
 
 use crate::key::Key;
+use crate::peer::PeerId;
 use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
 use crate::window::{Class, Grant, Window};
 use free::FreeList;
 use line::Line;
 pub(crate) use line::Place;
+use parts::Parts;
 use runs::Runs;
+use shards::FreeSlots;
 use table::Table;
 use telling::Ways;
 
@@ -60,10 +66,13 @@ pub struct Ledger {
     /// Slices first, then the cover slices of all requests.
     slots: Table,
     slices: u32,
-    free: FreeList,
+    free: FreeSlots,
+    shards: usize,
     requests: Box<[RequestSlot]>,
     free_requests: FreeList,
     pub(crate) batches: Batches,
+    /// What of them is left on each worker.
+    pub(crate) parts: Parts,
     /// Their notices.
     pub(crate) outbox: Outbox,
     /// Bytes and slices in flight.
@@ -92,16 +101,19 @@ impl Ledger {
         let total = sizes.slices as usize + sizes.requests as usize;
         let slots = Table::new(total);
         let requests: Box<[_]> = (0..sizes.requests).map(|_| RequestSlot::vacant()).collect();
-        let free = FreeList::full(sizes.slices, |i| &slots.near[i as usize].next);
+        let shards = sizes.shards.max(1) as usize;
+        let free = FreeSlots::full(sizes.slices, shards, |i| &slots.near[i as usize].next);
         let free_requests = FreeList::full(sizes.requests, |i| &requests[i as usize].chain);
         let Sizes { bytes_in_flight, slices, peer_share_percent, peers, .. } = sizes;
         Self {
-            window: Window::new(bytes_in_flight, slices, peer_share_percent, peers as usize),
+            window: Window::new(bytes_in_flight, slices, peer_share_percent, peers as usize).divided(shards),
             batches: Batches::new(sizes.batches),
+            parts: Parts::new(sizes.parts as usize, sizes.batches),
             outbox: Outbox::new(sizes.notices),
             slots,
             slices,
             free,
+            shards,
             requests,
             free_requests,
             credits: Bells::default(),
@@ -266,24 +278,27 @@ impl Ledger {
 
     // ---- slices ----------------------------------------------------------------------------------------
 
+    /// The part of the ledger that belongs to the worker on a seat; `holds`: it may have window that it does not use.
+    pub(crate) fn shard(&self, seat: &Seat, holds: bool) -> Shard {
+        Shard::of(seat, self.shards, holds)
+    }
+
     /// Takes up to `into.len()` free slots.
-    pub(crate) fn take_slices(&self, into: &mut [u32]) -> usize {
-        let n = self.free.reserve(1, into.len() as u32) as usize;
-        self.free.take(&mut into[..n], |i| self.at(i).next());
-        n
+    pub(crate) fn take_slices(&self, shard: Shard, into: &mut [u32]) -> usize {
+        self.free.take(shard, into, |i| self.at(i).next())
     }
 
     /// Gives back slots that were never born.
-    pub(crate) fn give_slices(&self, unborn: &[u32]) {
+    pub(crate) fn give_slices(&self, shard: Shard, unborn: &[u32]) {
         let (Some(&first), Some(&last)) = (unborn.first(), unborn.last()) else { return };
         for pair in unborn.windows(2) {
             self.at(pair[0]).next().store(pair[1], Relaxed);
         }
-        self.give_chain(first, last, unborn.len() as u32);
+        self.give_chain(shard, first, last, unborn.len() as u32);
     }
 
-    fn give_chain(&self, first: u32, last: u32, n: u32) {
-        self.free.give(first, last, n, |i| self.at(i).next());
+    fn give_chain(&self, shard: Shard, first: u32, last: u32, n: u32) {
+        self.free.give(shard, first, last, n, |i| self.at(i).next());
     }
 
     /// Why a slice should go no further, if anything speaks against it.
@@ -295,17 +310,23 @@ impl Ledger {
         (slot.deadline() <= now).then(|| Code::new(Reason::Deadline, stage))
     }
 
-    /// Gives unused window back.
+    /// Gives window back.
     #[inline]
-    pub(crate) fn release(&self, peer: crate::peer::PeerId, class: Class, back: Grant) {
-        if back.slices > 0 || back.bytes > 0 {
-            self.window.release(peer, class, back);
+    pub(crate) fn release(&self, shard: Shard, peer: PeerId, class: Class, back: Grant) {
+        self.window.release_by(shard.holder(), peer, class, back);
+    }
+
+    /// Gives back what the worker of a shard keeps of the windows, and rings whoever waits for it: before it sleeps, and when
+    /// somebody is short.
+    pub(crate) fn give_up_window(&self, shard: Shard) {
+        if self.window.empty_purse(shard.holder()) {
+            self.credits.ring_awaited();
         }
     }
 
     /// Whether any slice slot is free.
     pub(crate) fn has_slices(&self) -> bool {
-        self.free.len() > 0
+        self.free.any()
     }
 
     /// Says that the engine is about to be stopped: before it is, so that the stages that go then are not taken for

@@ -25,8 +25,8 @@ pub(crate) struct RequestSlot {
     pub(super) deadline: AtomicU64,
     /// Where its local bytes are.
     pub(super) local_region: AtomicU64,
-    /// Its batch.
-    pub(super) batch: AtomicU32,
+    /// Its batch, and from bit [`PART`] on the part of it that it counts for, plus one.
+    batch: AtomicU32,
     /// To whom.
     pub(super) peer: AtomicU32,
     /// Slices not ended; the cover slice counts as one until it is wholly cut.
@@ -37,6 +37,9 @@ pub(crate) struct RequestSlot {
     /// How many were merged behind this one, and [`SOME_FAILED`].
     merged: AtomicU32,
 }
+
+/// No more batches than this many bits can name, and no more workers than the others.
+pub(super) const PART: u32 = 20;
 
 const OPEN: u32 = 0;
 const ENDED: u32 = 1;
@@ -73,6 +76,31 @@ impl RequestSlot {
         self.code.store(Code::DONE.raw(), Relaxed);
         self.ended.store(OPEN, Relaxed);
         self.merged.store(0, Relaxed);
+    }
+
+    /// Which batch it is in; undivided.
+    #[inline]
+    pub(super) fn set_batch(&self, batch: u32) {
+        debug_assert!(batch >> PART == 0);
+        self.batch.store(batch, Relaxed);
+    }
+
+    /// It counts for the part of a worker. Before anybody else has it.
+    #[inline]
+    pub(crate) fn set_part(&self, worker: usize) {
+        self.batch.store(self.batch() | (worker as u32 + 1) << PART, Relaxed);
+    }
+
+    /// Its batch.
+    #[inline]
+    pub(crate) fn batch(&self) -> u32 {
+        self.batch.load(Relaxed) & ((1 << PART) - 1)
+    }
+
+    /// The worker whose part it counts for, in a batch that is divided.
+    #[inline]
+    pub(super) fn part(&self) -> Option<u32> {
+        (self.batch.load(Relaxed) >> PART).checked_sub(1)
     }
 
     /// Merges it behind an earlier one, from byte `start` of that run on.

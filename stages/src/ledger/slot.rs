@@ -148,7 +148,7 @@ impl<'a> Slot<'a> {
     /// Its batch.
     #[inline]
     pub fn batch(&self) -> u32 {
-        self.of_request().batch.load(Relaxed)
+        self.of_request().batch()
     }
 
     /// To whom.

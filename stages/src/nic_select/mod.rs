@@ -101,6 +101,7 @@ struct Waiting {
 }
 
 /// The stage: what it looks at, and apart from that what it works with.
+#[repr(align(128))]
 struct Select {
     world: Own,
     chooser: Chooser,

@@ -17,7 +17,7 @@ use pipeline_graph::{
 
 use crate::holding::Holding;
 use crate::key::Key;
-use crate::ledger::{Part, Slot};
+use crate::ledger::{Part, Shard, Slot};
 use crate::peer::{PeerId, PeerView};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
@@ -69,7 +69,11 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     let peers = making.config.limits.peers as usize;
     world.ledger.credits.add(seat.waker.clone());
     world.ledger.holders.add(seat.waker.clone());
+    let shard = making.shard(seat);
+    world.ledger.window.open_purse(shard.holder(), true);
     Ok(Box::new(Split {
+        shard,
+        short: false,
         sizes: Sizes::of(&making.world, making.values()),
         open: (0..peers).map(|_| Open::default()).collect(),
         ring: VecDeque::with_capacity(peers),
@@ -126,8 +130,10 @@ impl Sizes {
     }
 }
 
+#[repr(align(128))]
 struct Split {
     world: Own,
+    shard: Shard,
     stage: StageIx,
     sizes: Sizes,
     /// Open requests by peer.
@@ -141,6 +147,8 @@ struct Split {
     ready: Batch<Key>,
     /// Somebody found no window or no slot.
     starved: bool,
+    /// The windows know that.
+    short: bool,
     /// The last run has cut something, and no poll has been since.
     turned: bool,
 }
@@ -197,6 +205,15 @@ impl Split {
         if !self.flush_ready(out) {
             return Polled::Idle;
         }
+        let turn = self.pick(world, out, now);
+        if self.starved != self.short {
+            self.short = self.starved;
+            world.ledger.window.say_short(self.short);
+        }
+        turn
+    }
+
+    fn pick(&mut self, world: &World, out: &mut Outlet<Key>, now: Nanos) -> Polled {
         self.starved = false;
         for _ in 0..self.ring.len() {
             let Some(peer) = self.ring.pop_front() else { break };
@@ -241,7 +258,7 @@ impl Split {
             }
         }
         for (class, grant) in [Class::Whole, Class::Piece].into_iter().zip(turn.grants) {
-            world.ledger.release(peer, class, grant);
+            world.ledger.release(self.shard, peer, class, grant);
             if grant.bytes > 0 {
                 // Another worker may have found it gone.
                 world.ledger.credits.ring_awaited();
@@ -333,7 +350,7 @@ impl Split {
         let grant = &mut turn.grants[class as usize];
         if grant.slices == 0 || grant.bytes < first.len {
             let want = Grant { bytes: size.saturating_mul(most as u64), slices: most as u32 };
-            match ledger.window.acquire(peer, class, first.len, want) {
+            match ledger.window.acquire_by(self.shard.holder(), peer, class, first.len, want) {
                 Ok(more) => {
                     grant.bytes += more.bytes;
                     grant.slices += more.slices;
@@ -349,7 +366,8 @@ impl Split {
         }
         let most = most.min(grant.slices as usize).min(plan.left().div_ceil(first.len) as usize);
         let (mut slots, mut keys) = ([0; BATCH], [Key::default(); BATCH]);
-        let (got, heritage, mut used) = (ledger.take_slices(&mut slots[..most]), cover.heritage(), 0);
+        let (got, heritage, mut used) =
+            (ledger.take_slices(self.shard, &mut slots[..most]), cover.heritage(), 0);
         while used < got
             && let Some(part) = plan.draw(grant.bytes)
         {
@@ -359,7 +377,7 @@ impl Split {
             grant.bytes -= part.len;
             used += 1;
         }
-        ledger.give_slices(&slots[used..got]);
+        ledger.give_slices(self.shard, &slots[used..got]);
         grant.slices -= used as u32;
         if used == 0 {
             // No slot: those that are one slice need none.
@@ -419,6 +437,9 @@ impl Stage<Key> for Split {
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         let world = self.world.clone();
         let ledger = &*world.ledger;
+        if ledger.window.is_short() {
+            ledger.give_up_window(self.shard);
+        }
         let open = &mut self.open;
         self.holding.doom_overdue(ledger, cx.now, |position| {
             open[ledger.at(position).peer().0 as usize].remove(ledger, position);
@@ -431,6 +452,7 @@ impl Stage<Key> for Split {
 
     fn arm(&mut self, on: &mut dyn Arming) {
         let ledger = &*self.world.ledger;
+        ledger.give_up_window(self.shard);
         self.holding.arm(ledger, on);
         if self.starved {
             ledger.credits.await_ring();
@@ -481,6 +503,10 @@ impl Split {
 
 impl Drop for Split {
     fn drop(&mut self) {
+        self.world.ledger.window.open_purse(self.shard.holder(), false);
+        if self.short {
+            self.world.ledger.window.say_short(false);
+        }
         let Some(code) = self.holding.epitaph() else { return };
         let ledger = &*self.world.ledger;
         while let Some(key) = self.ready.pop() {

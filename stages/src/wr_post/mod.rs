@@ -114,6 +114,7 @@ struct Lane {
     active: bool,
 }
 
+#[repr(align(128))]
 struct WrPost {
     world: Own,
     stage: StageIx,

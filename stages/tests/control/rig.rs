@@ -82,6 +82,8 @@ pub fn world(name: &str, with: With) -> (Arc<World>, Receiver<Event>) {
         notices: 4,
         bytes_in_flight: 1 << 20,
         peer_share_percent: 25,
+        shards: 1,
+        parts: 1,
     };
     let (events, hear) = bounded(64);
     let world = World {

@@ -188,7 +188,7 @@ pub fn world_in(
         incarnation,
         time,
         transports: config.transports.iter().map(entry).collect(),
-        ledger: Arc::new(Ledger::new(Sizes::of(&config.limits), regions.clone())),
+        ledger: Arc::new(Ledger::new(Sizes::of(config), regions.clone())),
         regions,
         segments: SegmentTable::new(8),
         files: Desk::new(1),

@@ -64,7 +64,7 @@ fn besides(config: &Config) -> String {
     let callbacks = config.stages.iter().any(|s| s.kind == "callbacks");
     let listens = |way: &String| ["eventfd", "waker"].contains(&way.as_str());
     let listeners = config.stages.iter().any(|s| s.values.texts("via").iter().any(listens));
-    let tables = readable_bytes(Sizes::of(limits).table_bytes(callbacks, listeners));
+    let tables = readable_bytes(Sizes::of(config).table_bytes(callbacks, listeners));
     let segments = config.segments.iter().map(|s| s.kind.host_bytes());
     format!(
         "besides the graph\n  control   1 thread: listens, dials, shakes hands, answers for segments\n  \

@@ -55,7 +55,10 @@ impl Verdict {
 /// 71 when the machine does not suit the file, 78 when the file has errors.
 pub fn run(args: &Args) -> Outcome {
     let loaded = file::load(&args.file.source())?;
-    let verdicts = checks::all(&loaded.config, &Machine::this());
+    let mut verdicts = checks::all(&loaded.config, &Machine::this());
+    // What is near to what was looked up when the file was read.
+    let nowhere = loaded.warnings.list.iter().filter(|f| f.code == pipeline_configs::codes::CPU_NOWHERE);
+    verdicts.extend(nowhere.map(|f| Verdict::ill("pinning", f.message.clone(), f.help.join("; "))));
     let line = |v: &Verdict| match (args.json, v.ok) {
         (true, _) => {
             let object =

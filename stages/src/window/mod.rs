@@ -2,9 +2,15 @@
 //! Charged when a slice is cut, returned when it ends. Deliberately no queue: who finds no window asks again
 //! when the ledger rings.
 
+mod purse;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crossbeam_utils::CachePadded;
+
 use crate::peer::PeerId;
+pub(crate) use purse::Holder;
+use purse::Purse;
 
 /// What one peer has in flight.
 #[derive(Default)]
@@ -52,10 +58,14 @@ pub struct Window {
     bytes_limit: u64,
     share_bytes: u64,
     share_slices: u32,
-    bytes: AtomicU64,
+    bytes: CachePadded<AtomicU64>,
     /// Peer (plus one) whose slice was let through on top.
-    on_top: AtomicU32,
+    on_top: CachePadded<AtomicU32>,
+    /// How many are short.
+    short: CachePadded<AtomicU32>,
     shares: Box<[Share]>,
+    /// One a worker that cuts, if they are several.
+    purses: Box<[Purse]>,
 }
 
 /// What was charged, to be used or given back.
@@ -115,10 +125,21 @@ impl Window {
             bytes_limit,
             share_bytes: share(bytes_limit).max(1),
             share_slices: u32::try_from(share(u64::from(slices))).unwrap_or(u32::MAX).max(1),
-            bytes: AtomicU64::new(0),
-            on_top: AtomicU32::new(0),
+            bytes: CachePadded::default(),
+            on_top: CachePadded::default(),
+            short: CachePadded::default(),
             shares: (0..peers).map(|_| Share::default()).collect(),
+            purses: Box::default(),
         }
+    }
+
+    /// Bytes of a purse.
+    pub const PURSE_BYTES: u64 = size_of::<Purse>() as u64;
+
+    /// With a purse for each of so many workers. One alone needs none.
+    pub fn divided(self, workers: usize) -> Self {
+        let purses = if workers > 1 { workers } else { 0 };
+        Self { purses: (0..purses).map(|_| Purse::default()).collect(), ..self }
     }
 
     /// The most that one slice may have.
@@ -136,16 +157,22 @@ impl Window {
         self.share_slices
     }
 
-    /// Bytes in flight over all peers.
+    /// Bytes in flight over all peers: what is charged, without what workers have in their purses.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+        self.bytes.load(Relaxed).saturating_sub(self.in_purses(None, None).bytes)
     }
 
-    /// Whether nothing is charged to anybody.
+    /// Whether nothing is in flight to anybody.
     pub fn is_idle(&self) -> bool {
-        let idle = |tally: &Tally| (tally.bytes.load(Relaxed), tally.slices.load(Relaxed)) == (0, 0);
-        let shares = self.shares.iter().all(|share| idle(&share.all) && idle(&share.pieces));
-        shares && self.bytes() == 0 && self.on_top.load(Relaxed) == 0
+        let is = |tally: &Tally, idle: Grant| {
+            (tally.bytes.load(Relaxed), tally.slices.load(Relaxed)) == (idle.bytes, idle.slices)
+        };
+        let is_idle = |(peer, share): (usize, &Share)| {
+            let peer = Some(PeerId(peer as u32));
+            is(&share.all, self.in_purses(peer, None))
+                && is(&share.pieces, self.in_purses(peer, Some(Class::Piece)))
+        };
+        self.shares.iter().enumerate().all(is_idle) && self.bytes() == 0 && self.on_top.load(Relaxed) == 0
     }
 
     /// Charges at least one slice of `piece` bytes, and up to `want`; `None` when there is no window.
@@ -187,7 +214,7 @@ impl Window {
         if class == Class::Piece && !share.pieces.could(piece, limit.without_kept()) {
             return Err(Short::Pieces);
         }
-        let fits = self.bytes_limit.saturating_sub(self.bytes()) >= piece;
+        let fits = self.bytes_limit.saturating_sub(self.bytes.load(Relaxed)) >= piece;
         let on_top = || share.all.bytes.load(Relaxed) == 0 && self.on_top.load(Relaxed) == 0;
         if share.all.could(piece, limit) && (fits || on_top()) { Ok(()) } else { Err(Short::All) }
     }
