@@ -305,7 +305,7 @@ fn nics_are_described() {
 fn cores_near_to_places() {
     let file = |cores: &str| {
         format!(
-            "version = 1\nuse = \"tcp\"\n[pools]\nfiles = {{ cores = \"{cores}\" }}\n[nics.fast]\ndevice = \"eth0\"\n"
+            "version = 1\nuse = \"tcp\"\n[pools]\nfiles = {{ cores = \"{cores}\", threads = false }}\n[nics.fast]\ndevice = \"eth0\"\n"
         )
     };
     let near = pipeline_graph::near::Near::below("tests/ui/sys");

@@ -2,7 +2,6 @@
 //! Deliberately the same for all of them: a stage's file says only what is its own.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
 use pipeline_configs::Config;
@@ -107,7 +106,7 @@ impl Spec<Key> for StageSpec {
 /// Where the first byte of a strided request lies: its slot has no room to say so.
 #[cold]
 fn region_of(world: &World, slot: Slot<'_>) -> RegionId {
-    let segment = world.ledger.request(slot.request()).segment.load(Relaxed);
+    let segment = world.ledger.request(slot.request()).segment();
     let view = world.peers.get(slot.peer()).map(|peer| peer.view.load());
     let segment = view.as_ref().and_then(|view| view.segments.get(segment as usize));
     segment.and_then(|s| s.region_at(slot.remote().offset)).map_or(RegionId::default(), |region| region.id)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pipeline_transports::{RegionId, Regions};
 
+use crate::ledger::SEGMENTS_MAX;
 use crate::peer::{PeerId, PeerState, PeerView, RegionView};
 use crate::reason::Reason;
 use crate::request::Request;
@@ -122,7 +123,8 @@ impl<'a> Judge<'a> {
 
     fn look(&mut self, segment: u32, offset: u64, bytes: u64) -> Result<Far, Reason> {
         let Some((_, view)) = &self.view else { return Err(Reason::PeerGone) };
-        let found = view.segments.get(segment as usize).ok_or(Reason::UnknownSegment)?;
+        let found = view.segments.get(segment as usize).filter(|_| segment < SEGMENTS_MAX);
+        let found = found.ok_or(Reason::UnknownSegment)?;
         if offset + bytes > found.len {
             return Err(Reason::RemoteBounds);
         }

@@ -59,7 +59,7 @@ impl Slot<'_> {
     pub(crate) fn bear(&self, birth: &Birth) {
         let request = self.ledger.request(birth.request);
         request.set_batch(birth.batch);
-        request.peer.store(birth.peer.0, Relaxed);
+        request.set_peer(birth.peer);
         request.local_region.store(birth.local.region.0, Relaxed);
         request.deadline.store(birth.deadline, Relaxed);
         let op = if birth.op == Op::Write { WRITE } else { 0 };

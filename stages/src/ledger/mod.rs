@@ -43,7 +43,7 @@ pub(crate) use bells::Bells;
 pub(crate) use birth::Part;
 pub(crate) use flags::{Rows, TRANSPORTS_MAX};
 pub(crate) use outbox::{Outbox, Parcel, Told};
-pub(crate) use requests::RequestSlot;
+pub(crate) use requests::{RequestSlot, SEGMENTS_MAX};
 pub(crate) use table::Far;
 pub(crate) use telling::Via;
 pub(crate) use word::{BatchWord, Ended, Marks};

@@ -154,7 +154,7 @@ impl<'a> Slot<'a> {
     /// To whom.
     #[inline]
     pub fn peer(&self) -> PeerId {
-        PeerId(self.of_request().peer.load(Relaxed))
+        self.of_request().peer()
     }
 
     /// When it is too late.

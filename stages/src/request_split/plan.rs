@@ -108,7 +108,7 @@ impl<'a> Plan<'a> {
         if let Some(region) = self.region.filter(|r| offset.wrapping_sub(r.start) < r.len) {
             return Ok(region);
         }
-        let index = self.ledger.request(self.cover.request()).segment.load(Relaxed);
+        let index = self.ledger.request(self.cover.request()).segment();
         let segment = self.view.segments.get(index as usize);
         let region = segment.and_then(|s| s.region_at(offset));
         let region = region.ok_or_else(|| self.refuse(Reason::UnknownSegment))?;
