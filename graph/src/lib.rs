@@ -5,9 +5,9 @@
 //!
 //! Describe ([`Blueprint`]), check ([`check()`]), plan, start, drain, stop.
 
-pub mod arena;
 #[cfg(all(test, not(pipeline_loom)))]
 mod apart;
+pub mod arena;
 mod assembly;
 pub mod bell;
 pub mod blueprint;
