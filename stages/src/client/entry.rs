@@ -201,7 +201,7 @@ impl<'a> Entry<'a> {
         self.close_run();
         let ledger = &*self.client.world.ledger;
         let Header { batch, marks, .. } = self.header;
-        let Chain { first, last } = self.all;
+        let Chain { first, last, .. } = self.all;
         ledger.batches.open(batch, Opening { len: self.len, first, last, failed: self.refused, marks });
         let mut on_stack = [Key::default(); WORKERS];
         let mut on_heap = Vec::new();

@@ -82,7 +82,7 @@ impl RequestSlot {
     #[inline]
     pub(super) fn set_peer(&self, peer: PeerId) {
         debug_assert!(peer.0 < 1 << 16);
-        self.there.store(self.there.load(Relaxed) % SEGMENTS_MAX | peer.0 << 16, Relaxed);
+        self.there.store((self.there.load(Relaxed) % SEGMENTS_MAX) | (peer.0 << 16), Relaxed);
     }
 
     /// Index of the segment in the peer's list.
