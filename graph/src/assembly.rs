@@ -1,6 +1,7 @@
 //! From a checked blueprint to workers ready to run: who hosts what, which rings lie between, whose bell
 //! each of them rings. Deliberately without threads: those start when everything is built.
 
+use crate::agenda::Agenda;
 use crate::bell::{Bell, Sleeper};
 use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, FAILED, Mode, PoolKind, WhenFull};
 use crate::caller::Callers;
@@ -91,7 +92,7 @@ fn callers<T: Item>(
     let watch = Arc::new(Watch::new().map_err(source)?);
     let cell = first.cell.clone();
     let waiting = Waiting::new(pool.wait, false, cell.clone());
-    let (mut seats, mut threads) = (Vec::new(), Vec::new());
+    let (mut seats, mut threads, mut entrance) = (Vec::new(), Vec::new(), None);
     // Workers come in the order of the bells.
     for (worker, bell) in workers.drain(..).zip(&shared.bells) {
         if !seated(worker.pool) {
@@ -99,11 +100,12 @@ fn callers<T: Item>(
             continue;
         }
         let inputs: Vec<_> = worker.nodes.iter().flat_map(|n| &n.inputs).map(|i| i.source.clone()).collect();
+        entrance = entrance.or_else(|| worker.entrance.map(|_| seats.len()));
         let mailbox = move || inputs.iter().any(|source| !source.is_empty());
         seats.push(CallerSeat::new(Walker::new(worker, bell.clone(), watch.clone()), mailbox));
     }
     *workers = threads;
-    Ok(Some(Callers::new(seats, watch, waiting, cell)))
+    Ok(Some(Callers::new(seats, entrance, watch, waiting, cell)))
 }
 
 fn match_specs<T: Item>(blueprint: &Blueprint, specs: &[Arc<dyn Spec<T>>]) -> Result<(), StartError> {
@@ -142,6 +144,12 @@ fn entry<T: Item>(
     }))
 }
 
+/// The node and input at which submissions come in.
+fn entrance<T: Item>(nodes: &[Node<T>]) -> Option<(usize, usize)> {
+    let gate = |node: &Node<T>| node.inputs.iter().position(|input| input.gate.is_some());
+    nodes.iter().enumerate().find_map(|(n, node)| Some((n, gate(node)?)))
+}
+
 struct Builder<'a, T: Item> {
     blueprint: &'a Blueprint,
     specs: &'a [Arc<dyn Spec<T>>],
@@ -165,8 +173,9 @@ impl<T: Item> Builder<'_, T> {
             name: place.name.clone(),
             cpu: place.cpu,
             pool: place.pool,
+            agenda: Agenda::new(&nodes),
+            entrance: entrance(&nodes),
             nodes,
-            ready: 0,
             beat: Beat::new(Clock::monotonic()),
             looked_at: 0,
             waiting: Waiting::new(pool.wait, place.cpu.is_some(), cell.clone()),
@@ -193,18 +202,23 @@ impl<T: Item> Builder<'_, T> {
             waker: Waker::new(move || ringer.ring()),
         };
         let local = |s: usize| place.stages.iter().position(|here| *here == s);
-        let hop = |(edge, decl): (usize, &EdgeDecl)| {
+        let hop = |decl: &EdgeDecl| {
             let inline = decl.mode == Mode::Inline;
             let (from, to) = (local(decl.from.filter(|_| inline)?)?, local(decl.to)?);
-            Some(Hop { from, port: decl.port, to, edge })
+            Some(Hop { from, port: decl.port, to, slot: 0 })
         };
-        let hops: Vec<_> = blueprint.edges.iter().enumerate().filter_map(hop).collect();
+        let mut hops: Vec<_> = blueprint.edges.iter().filter_map(hop).collect();
+        for at in 0..hops.len() {
+            hops[at].slot = hops[..at].iter().filter(|before| before.to == hops[at].to).count();
+        }
         let here = local(stage);
         Ok(Node {
             inputs: self.inputs(place, stage),
             hops_in: hops.iter().filter(|h| Some(h.to) == here).copied().collect(),
             hops_out: hops.iter().filter(|h| Some(h.from) == here).copied().collect(),
+            fed: 0,
             polls: decl.shape.contract.polls,
+            brings: decl.shape.contract.source,
             instance: Instance {
                 stage: Some(spec.build(&seat)?),
                 outlet: self.outlet(stage),
@@ -215,6 +229,7 @@ impl<T: Item> Builder<'_, T> {
                 alarm: self.shared.clone(),
                 orphans: Batch::new(),
                 small: 0,
+                large: false,
                 blocked_at: None,
                 guest: decl.pool.is_none(),
             },

@@ -172,6 +172,11 @@ impl<T: Item> Inlet<T> {
     /// [`Full`]: nothing was taken.
     pub fn push_all(&self, items: &[T]) -> Result<(), Full> {
         let Some(entry) = &self.entry else { return Err(Full::Closed) };
+        if let (Some(callers), [item]) = (&self.callers, items)
+            && entry.hand(callers, *item)
+        {
+            return Ok(());
+        }
         let mut done = entry.push_all(items);
         if let Some(callers) = &self.callers {
             if matches!(done, Err(Full::NoRoom { .. })) {
@@ -218,6 +223,17 @@ impl<T: Item> Entry<T> {
             // The check bounds pools to 1024 workers.
             *to = self.worker_of(*item) as u16;
         }
+    }
+
+    /// Takes a single item straight to the worker that this thread steps anyway. Whether it could.
+    #[inline]
+    fn hand(&self, callers: &Callers<T>, item: T) -> bool {
+        let handed = callers.hand(item);
+        if handed {
+            self.pushed.fetch_add(1, Ordering::Relaxed);
+            self.batches.fetch_add(1, Ordering::Relaxed);
+        }
+        handed
     }
 
     fn push_one(&self, item: T) -> Result<(), Full> {

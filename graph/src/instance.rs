@@ -10,7 +10,7 @@ use crate::clock::{Clock, Nanos};
 use crate::fault::{Fault, Faults};
 use crate::item::{Batch, Item, Mark};
 use crate::outlet::{Outlet, Passed};
-use crate::stage::{Arming, Context, Drained, Polled, Seat, Spec, Stage};
+use crate::stage::{Arming, Context, Drained, Flow, Polled, Seat, Spec, Stage};
 use crate::stats::cell::StageCell;
 use crate::sync::Arc;
 
@@ -46,6 +46,15 @@ impl Beat {
     }
 }
 
+/// What came of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Ran {
+    /// Anything moved.
+    pub moved: bool,
+    /// The stage holds nothing, and need not be polled until it is run again.
+    pub rests: bool,
+}
+
 /// What is told to the engine about panics; answers whether the pool has had too many.
 pub(crate) trait Alarm: Send + Sync {
     fn panicked(&self, seat: &Seat, now: Nanos) -> bool;
@@ -64,17 +73,19 @@ pub(crate) struct Instance<T: Item> {
     /// What a panic left over and the `failed` port had no room for yet; already marked.
     pub orphans: Batch<T>,
     pub small: u32,
+    /// The last poll that brought something brought no small batch.
+    pub large: bool,
     pub blocked_at: Option<Nanos>,
     /// Has no pool of its own: it outlives the failure of its host's.
     pub guest: bool,
 }
 
 impl<T: Item> Instance<T> {
-    /// Runs on a batch. Answers whether anything moved; what is left in `batch` comes again.
+    /// Runs on a batch; what is left in it comes again.
     #[inline]
-    pub(crate) fn run(&mut self, batch: &mut Batch<T>, beat: &mut Beat) -> bool {
+    pub(crate) fn run(&mut self, batch: &mut Batch<T>, beat: &mut Beat) -> Ran {
         let Some(stage) = self.stage.as_mut().filter(|_| self.orphans.is_empty()) else {
-            return self.bury(batch);
+            return Ran { moved: self.bury(batch), rests: false };
         };
         let (before, pushes, mark) = (batch.len(), self.outlet.pushes(), batch.mark());
         let weight = if before >= SMALL {
@@ -95,22 +106,28 @@ impl<T: Item> Instance<T> {
         }
         self.cell.batches.add(1);
         self.cell.items.add((before - batch.len().min(before)) as u64);
-        if ran.is_err() {
+        let Ok(flow) = ran else {
             self.panicked(batch, mark, pushes, beat);
-            return true;
-        }
+            return Ran { moved: true, rests: false };
+        };
         let moved = batch.len() != before || self.outlet.pushes() != pushes;
         self.account(moved, beat.now);
-        moved
+        Ran { moved, rests: flow == Flow::Rests }
     }
 
-    /// Polls. Answers whether anything happened.
-    pub(crate) fn poll(&mut self, beat: &mut Beat) -> bool {
+    /// Polls. What it brings is timed as batches are: small ones one in [`SAMPLE`]. A stage without ports (one that serves
+    /// peers) tells by nothing how much it did, so all of what it does is.
+    pub(crate) fn poll(&mut self, beat: &mut Beat) -> Polled {
+        let pushes = self.outlet.pushes();
         if !self.orphans.is_empty() {
             self.bury(&mut Batch::new());
         }
-        let Some(stage) = self.stage.as_mut() else { return false };
-        let (start, pushes) = (beat.start(), self.outlet.pushes());
+        let Some(stage) = self.stage.as_mut() else {
+            return if self.outlet.pushes() == pushes { Polled::Idle } else { Polled::Busy };
+        };
+        let sampled = self.small.wrapping_add(1).is_multiple_of(SAMPLE);
+        let timed = self.large || sampled || self.outlet.is_end();
+        let start = if timed { beat.start() } else { beat.now };
         self.outlet.now = beat.now;
         let mut cx = Context { now: beat.now, draining: beat.draining };
         let polled = catch_unwind(AssertUnwindSafe(|| stage.poll(&mut self.outlet, &mut cx)));
@@ -118,16 +135,28 @@ impl<T: Item> Instance<T> {
         self.cell.polls.add(1);
         let Ok(polled) = polled else {
             self.panicked_idle(beat);
-            return true;
+            return Polled::Busy;
         };
-        let busy = polled == Polled::Busy || self.outlet.pushes() != pushes;
-        if busy {
-            let service = beat.read() - start;
-            self.cell.busy_polls.add(1);
-            self.cell.service.record(service, 1);
-            self.cell.busy_ns.add(service);
+        let brought = self.outlet.pushes().wrapping_sub(pushes) as usize;
+        if polled != Polled::Busy && brought == 0 {
+            // What waits for room to fail is for the next poll.
+            return if self.orphans.is_empty() { polled } else { Polled::Idle };
         }
-        busy
+        self.cell.busy_polls.add(1);
+        self.large = brought >= SMALL;
+        let weight = match self.large || self.outlet.is_end() {
+            true => 1,
+            false => {
+                self.small = self.small.wrapping_add(1);
+                if sampled { u64::from(SAMPLE) } else { 0 }
+            }
+        };
+        if weight > 0 {
+            let service = beat.read() - start;
+            self.cell.service.record(service, weight);
+            self.cell.busy_ns.add(service * weight);
+        }
+        Polled::Busy
     }
 
     /// Lets the stage flush, and asks what it still holds, its outlet included. Answers too whether it

@@ -5,6 +5,7 @@
 //!
 //! Describe ([`Blueprint`]), check ([`check()`]), plan, start, drain, stop.
 
+mod agenda;
 #[cfg(all(test, not(pipeline_loom)))]
 mod apart;
 pub mod arena;

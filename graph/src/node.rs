@@ -6,7 +6,7 @@ use crate::edge::back::Back;
 use crate::edge::inline::{HasOutlet, Hop};
 use crate::edge::queue::{Parcel, Ring};
 use crate::inlet::Gate;
-use crate::instance::{Beat, Instance};
+use crate::instance::{Beat, Instance, Ran};
 use crate::item::{BATCH, Batch, Item};
 use crate::outlet::Outlet;
 use crate::stats::cell::{EdgeCell, StageCell};
@@ -20,7 +20,11 @@ pub(crate) struct Node<T: Item> {
     pub inputs: Vec<Input<T>>,
     pub hops_in: Vec<Hop>,
     pub hops_out: Vec<Hop>,
+    /// Which of the inline inputs have something, by the lowest bits of their index.
+    pub fed: u64,
     pub polls: bool,
+    /// Its polls bring items from outside the graph.
+    pub brings: bool,
 }
 
 impl<T: Item> HasOutlet<T> for Node<T> {
@@ -31,15 +35,27 @@ impl<T: Item> HasOutlet<T> for Node<T> {
 }
 
 impl<T: Item> Node<T> {
-    /// Runs on one of its rings, popping first if nothing is left of the last batch. Answers
-    /// whether anything moved.
+    /// Runs on one of its rings, popping first if nothing is left of the last batch; `None` if nothing is there.
     #[inline]
-    pub(crate) fn run_input(&mut self, input: usize, beat: &mut Beat) -> bool {
+    pub(crate) fn run_input(&mut self, input: usize, beat: &mut Beat) -> Option<Ran> {
         let from = &mut self.inputs[input];
         if from.pending.is_empty() && !from.pop(beat.now, &self.instance.cell) {
-            return false;
+            return None;
         }
-        self.instance.run(&mut from.pending, beat)
+        Some(self.instance.run(&mut from.pending, beat))
+    }
+
+    /// Takes an item as if it had come off its ring `input` at once, if nothing waits there. Whether it did.
+    pub(crate) fn hand(&mut self, input: usize, item: T) -> bool {
+        let into = &mut self.inputs[input];
+        let is_free = into.pending.is_empty() && into.is_dry();
+        if is_free {
+            let _ = into.pending.push(item); // An empty batch has room.
+            into.cell.popped.add(1);
+            self.instance.cell.wait.record(0, 1);
+            self.instance.cell.depth_samples.add(1);
+        }
+        is_free
     }
 
     /// Items between rings and stage, and between stage and inline neighbours.

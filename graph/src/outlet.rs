@@ -26,6 +26,8 @@ pub struct Outlet<T: Item> {
     waiting: usize,
     /// Counts accepted pushes, so that the walker sees whether a stage brought something forth.
     pushes: u32,
+    /// Inline ports that something was put on since [`Outlet::take_touched`], by the lowest bits of their index.
+    touched: u64,
     strays: u64,
 }
 
@@ -119,6 +121,7 @@ impl<T: Item> Outlet<T> {
         match self.ports.get_mut(usize::from(port.0)) {
             Some(PortOut { wire: Wire::Inline, staged, .. }) => {
                 staged[0].0.push(item)?;
+                self.touched |= 1 << (port.0 % 64);
                 self.pushes = self.pushes.wrapping_add(1);
                 Ok(())
             }
@@ -143,7 +146,12 @@ impl<T: Item> Outlet<T> {
     pub fn push_all(&mut self, port: PortId, items: &[T]) -> usize {
         match self.ports.get_mut(usize::from(port.0)) {
             Some(PortOut { wire: Wire::Inline, staged, .. }) => {
-                let n = staged[0].0.extend(items);
+                let n = match items {
+                    // Without a call for so little.
+                    [item] => usize::from(staged[0].0.push(*item).is_ok()),
+                    _ => staged[0].0.extend(items),
+                };
+                self.touched |= u64::from(n > 0) << (port.0 % 64);
                 self.pushes = self.pushes.wrapping_add(n as u32);
                 n
             }
@@ -188,7 +196,7 @@ impl<T: Item> Outlet<T> {
     }
 
     pub(crate) fn new(ports: Box<[PortOut<T>]>, failed: Option<usize>, faults: Arc<dyn Faults<T>>) -> Self {
-        Self { ports, failed, faults, now: 0, waiting: 0, pushes: 0, strays: 0 }
+        Self { ports, failed, faults, now: 0, waiting: 0, pushes: 0, touched: 0, strays: 0 }
     }
 
     /// The batch that the neighbour behind an inline port is run on.
@@ -220,10 +228,27 @@ impl<T: Item> Outlet<T> {
         moved
     }
 
+    /// Whether any port leads to a ring.
+    pub(crate) fn sends(&self) -> bool {
+        self.ports.iter().any(|port| matches!(port.wire, Wire::Queue(_) | Wire::Back(_)))
+    }
+
+    /// Whether there is no port at all.
+    #[inline]
+    pub(crate) fn is_end(&self) -> bool {
+        self.ports.is_empty()
+    }
+
     /// Items staged for rings; those before inline neighbours are their inputs.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// Inline ports that something was put on since the last call, as bits.
+    #[inline]
+    pub(crate) fn take_touched(&mut self) -> u64 {
+        std::mem::take(&mut self.touched)
     }
 
     /// A number that changes with every accepted push.

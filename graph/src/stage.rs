@@ -17,6 +17,8 @@ pub use crate::fault::{Fault, Faults};
 pub enum Flow {
     /// The input is consumed.
     Done,
+    /// The input is consumed, and the stage holds nothing: as [`Polled::Resting`].
+    Rests,
     /// A port had no room (or a resource ran out); what is left stays in the input and comes again.
     More,
 }
@@ -28,6 +30,12 @@ pub enum Polled {
     Idle,
     /// Something happened: poll again soon.
     Busy,
+    /// Nothing happened, and it holds nothing: only what an edge brings makes work for it. Until it is run again it is not
+    /// polled.
+    Resting,
+    /// Nothing happened, and only a ring of its worker's bell can bring it something: a worker whose stages all say so
+    /// sleeps, however its pool waits.
+    Unasked,
 }
 
 /// What a stage answers while the engine drains.

@@ -1,25 +1,34 @@
 //! The walker: one worker's loop over the stages it hosts.
 //!
-//! Downstream stages come first, so that room is there before it is needed; each gets one batch of each
-//! input a visit, return edges first, and a few polls if they bring whole batches. What a stage puts on an inline port is run at once, after it has
-//! returned: no recursion. Deliberately no queue of ready stages: a worker hosts few, and looks at all.
+//! A turn takes in first what waits before the stages it hosts, downstream stages first, so that room is there before it is
+//! needed: one batch of each input, return edges first. Then it polls, upstream first and what comes from outside the graph
+//! last; again, a few times, who brings whole batches. So what came in with a turn is posted and sent in that turn, and is
+//! back in it if its transport carries it out at once. What a stage puts on an inline port is run at once, after it has
+//! returned: no recursion. Deliberately no queue of ready stages: a worker hosts few, and a word says which to look at.
 
+use crate::agenda::{Agenda, Nodes, each, each_back};
 use crate::bell::{Sleeper, Woken};
 use crate::clock::{Nanos, thread_cpu_ns};
 use crate::drain::Report;
 use crate::engine::Shared;
 use crate::fault::Fault;
-use crate::instance::Beat;
+use crate::instance::{Beat, Ran};
 use crate::item::{BATCH, Item};
 use crate::mark::Inside;
 use crate::node::Node;
-use crate::stage::Arming;
+use crate::stage::{Arming, Polled};
 use crate::stats::cell::WorkerCell;
 use crate::sync::{Arc, Ordering};
 use crate::wait::{Pause, Slept, Waiting};
 
 /// Most stages on one worker: one bit each.
 pub(crate) const STAGES_MAX: usize = 64;
+
+/// Inline inputs of a node are told apart by so many bits; those beyond share them.
+const SLOTS: usize = 64;
+
+/// Longest sleep of a worker that nothing comes to but by its bell.
+const UNASKED_NS: Nanos = 1_000_000_000;
 
 /// Most polls of one stage in a turn.
 const POLLS: usize = 4;
@@ -31,8 +40,9 @@ pub(crate) struct Worker<T: Item> {
     pub pool: usize,
     /// Upstream first.
     pub nodes: Vec<Node<T>>,
-    /// Nodes that have something before them on an inline port.
-    pub ready: u64,
+    pub agenda: Agenda,
+    /// The node and input at which submissions come in, if they do here.
+    pub entrance: Option<(usize, usize)>,
     pub beat: Beat,
     /// When the last turn began.
     pub looked_at: Nanos,
@@ -59,6 +69,7 @@ impl<T: Item> Worker<T> {
                 continue;
             }
             match self.waiting.next(self.beat.now) {
+                Pause::Spin | Pause::Yield if self.agenda.is_unasked() => self.park(),
                 Pause::Spin => {
                     self.cell.spins.add(1);
                     std::hint::spin_loop();
@@ -94,12 +105,23 @@ impl<T: Item> Worker<T> {
         self.looked_at = start;
         self.notice();
         let mut moved = false;
-        for n in (0..self.nodes.len()).rev() {
-            moved |= self.visit(n);
+        for n in each_back(self.agenda.going_on()) {
+            moved |= self.go_on(n);
         }
-        for node in &mut self.nodes {
-            if node.instance.outlet.waiting() > 0 {
-                moved |= node.instance.outlet.flush(!moved);
+        for n in each_back(self.agenda.rings()) {
+            moved |= self.take_in(n);
+        }
+        for n in each(self.agenda.polled()) {
+            moved |= self.poll(n);
+        }
+        // Last: what was posted may have come back already.
+        for n in each(self.agenda.polled_sources()) {
+            moved |= self.poll(n);
+        }
+        for n in each(self.agenda.senders()) {
+            let outlet = &mut self.nodes[n].instance.outlet;
+            if outlet.waiting() > 0 {
+                moved |= outlet.flush(!moved);
             }
         }
         if self.beat.draining {
@@ -126,15 +148,24 @@ impl<T: Item> Worker<T> {
         }
     }
 
-    fn visit(&mut self, n: usize) -> bool {
+    /// What a node could not pass on, or was left with, in an earlier turn.
+    #[inline]
+    fn go_on(&mut self, n: usize) -> bool {
         let mut moved = false;
         if self.nodes[n].instance.outlet.waiting() > 0 {
             moved |= self.nodes[n].instance.outlet.flush(false);
         }
-        if self.ready & (1 << n) != 0 && self.run_inline(n) {
+        if self.agenda.is_ready(n) && self.run_inline(n) {
             self.cascade(n);
             moved = true;
         }
+        moved
+    }
+
+    /// A batch of each ring that a node reads.
+    #[inline]
+    fn take_in(&mut self, n: usize) -> bool {
+        let mut moved = false;
         for input in 0..self.nodes[n].inputs.len() {
             if self.beat.draining {
                 let from = &self.nodes[n].inputs[input];
@@ -144,15 +175,22 @@ impl<T: Item> Worker<T> {
                 }
                 self.report.begin();
             }
-            if self.nodes[n].run_input(input, &mut self.beat) {
-                self.cascade(n);
-                moved = true;
+            if let Some(ran) = self.nodes[n].run_input(input, &mut self.beat) {
+                self.agenda.ran(n, ran.rests);
+                if ran.moved {
+                    self.cascade(n);
+                    moved = true;
+                }
             }
         }
-        if self.nodes[n].polls {
-            moved |= self.poll(n);
-        }
         moved
+    }
+
+    /// A submission comes in without its ring, if nothing waits there. Whether it did; the turn that follows takes it on.
+    pub(crate) fn accept(&mut self, item: T) -> bool {
+        let closed = self.shared.draining.load(Ordering::Acquire);
+        let Some((n, input)) = self.entrance.filter(|_| !closed) else { return false };
+        self.nodes[n].hand(input, item)
     }
 
     /// Polls a node and runs what lies behind it; again while it brings whole batches, so that the price of a turn is
@@ -160,7 +198,9 @@ impl<T: Item> Worker<T> {
     fn poll(&mut self, n: usize) -> bool {
         for round in 0..POLLS {
             let before = self.nodes[n].instance.outlet.pushes();
-            if !self.nodes[n].instance.poll(&mut self.beat) {
+            let polled = self.nodes[n].instance.poll(&mut self.beat);
+            self.agenda.note(n, polled == Polled::Resting, polled == Polled::Unasked);
+            if polled != Polled::Busy {
                 return round > 0;
             }
             self.cascade(n);
@@ -185,59 +225,83 @@ impl<T: Item> Worker<T> {
         }
     }
 
-    /// The neighbours that have something from `n`, as bits.
+    /// The neighbours that have something new from `n`, as bits.
     #[inline]
-    fn fed_by(&mut self, n: usize) -> u64 {
+    fn fed_by(&mut self, n: usize) -> Nodes {
+        let touched = self.nodes[n].instance.outlet.take_touched();
+        if touched == 0 {
+            return 0;
+        }
         let mut fed = 0;
-        let node = &mut self.nodes[n];
-        for hop in &node.hops_out {
-            if !node.instance.outlet.inline(hop.port).is_empty() {
+        // Hops lead forward only.
+        let (before, behind) = self.nodes.split_at_mut(n + 1);
+        for hop in &before[n].hops_out {
+            if touched >> (hop.port % SLOTS) & 1 != 0 {
                 fed |= 1 << hop.to;
+                behind[hop.to - n - 1].fed |= 1 << (hop.slot % SLOTS);
             }
         }
-        self.ready |= fed;
+        self.agenda.feed(fed);
         fed
     }
 
-    /// Runs a node on each of its inline inputs once.
+    /// Runs a node on each of its inline inputs that has something, once.
     #[inline]
     fn run_inline(&mut self, n: usize) -> bool {
-        let (mut moved, mut left) = (false, false);
-        for i in 0..self.nodes[n].hops_in.len() {
-            let hop = self.nodes[n].hops_in[i];
-            let (node, batch) = hop.split(&mut self.nodes);
-            if batch.is_empty() {
-                continue;
+        let (mut moved, mut rests) = (false, true);
+        let (fed, inputs) = (std::mem::take(&mut self.nodes[n].fed), self.nodes[n].hops_in.len());
+        for slot in each(fed) {
+            // As a rule one.
+            let mut i = slot;
+            while i < inputs {
+                if let Some(ran) = self.run_hop(n, i) {
+                    moved |= ran.moved;
+                    rests &= ran.rests;
+                }
+                i += SLOTS;
             }
-            let before = batch.len();
-            moved |= node.instance.run(batch, &mut self.beat);
-            left |= !batch.is_empty();
-            let taken = before.saturating_sub(batch.len()) as u64;
-            let edge = self.nodes[hop.from].instance.outlet.cell(hop.port);
-            edge.pushed.add(taken);
-            edge.popped.add(taken);
-            edge.batches.add(1);
         }
-        if !left {
-            self.ready &= !(1 << n);
+        self.agenda.ran(n, rests);
+        if self.nodes[n].fed == 0 {
+            self.agenda.done(n);
         }
         moved
+    }
+
+    /// Runs a node on one of its inline inputs, if there is something; what is left comes again.
+    #[inline]
+    fn run_hop(&mut self, n: usize, i: usize) -> Option<Ran> {
+        let hop = self.nodes[n].hops_in[i];
+        let (node, batch) = hop.split(&mut self.nodes);
+        let before = batch.len();
+        if before == 0 {
+            return None;
+        }
+        let ran = node.instance.run(batch, &mut self.beat);
+        if !batch.is_empty() {
+            node.fed |= 1 << (i % SLOTS);
+        }
+        let taken = before.saturating_sub(batch.len()) as u64;
+        let edge = self.nodes[hop.from].instance.outlet.cell(hop.port);
+        edge.pushed.add(taken);
+        edge.popped.add(taken);
+        edge.batches.add(1);
+        Some(ran)
     }
 
     /// While draining: lets stages flush, and publishes what is left once nothing moves.
     #[cold]
     fn tell(&mut self, mut moved: bool) -> bool {
-        let beat = &mut self.beat;
         let mut all = 0;
         for n in 0..self.nodes.len() {
             let pending = self.nodes[n].pending();
-            let (flushed, holds) = self.nodes[n].instance.drain(beat);
+            let (flushed, holds) = self.nodes[n].instance.drain(&mut self.beat);
             let held = pending + holds;
             moved |= flushed;
             self.nodes[n].instance.cell.held.set(held as u64);
             all += held;
             if flushed {
-                self.ready |= self.nodes[n].hops_out.iter().fold(0, |bits, hop| bits | 1 << hop.to);
+                self.fed_by(n);
             }
         }
         if !moved {
@@ -259,7 +323,8 @@ impl<T: Item> Worker<T> {
             node.instance.arm(&mut self.sleeper, &mut self.beat);
         }
         let slept: Nanos = self.beat.read();
-        let woken = self.sleeper.sleep(slept, slept.saturating_add(self.waiting.park_ns()));
+        let limit = if self.agenda.is_unasked() { UNASKED_NS } else { self.waiting.park_ns() };
+        let woken = self.sleeper.sleep(slept, slept.saturating_add(limit));
         let (awake, timed) = (self.beat.read(), woken == Woken::Timed);
         let wake_ns = self.sleeper.rung_at().map(|at| awake.saturating_sub(at));
         let cpu_ns = cpu.map(|before| thread_cpu_ns() - before);
@@ -298,7 +363,11 @@ impl<T: Item> Worker<T> {
 
     /// Sends on what stages have put out for other workers, full batch or not. Answers whether anything moved.
     pub(crate) fn send_staged(&mut self) -> bool {
-        let outlets = self.nodes.iter_mut().map(|node| &mut node.instance.outlet);
-        outlets.filter(|outlet| outlet.waiting() > 0).fold(false, |moved, outlet| outlet.flush(true) | moved)
+        let mut moved = false;
+        for n in each(self.agenda.senders()) {
+            let outlet = &mut self.nodes[n].instance.outlet;
+            moved |= outlet.waiting() > 0 && outlet.flush(true);
+        }
+        moved
     }
 }

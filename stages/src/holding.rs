@@ -34,6 +34,12 @@ impl Holding {
         Self { ledger: ledger.clone(), wheel, cancels, doomed, over, hand: None, stage }
     }
 
+    /// Whether nothing is held, and nothing waits to leave.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wheel.len() == 0 && self.doomed.is_empty()
+    }
+
     /// How many are held, with those that wait to leave.
     pub(crate) fn len(&self) -> usize {
         self.wheel.len() + self.doomed.len()
@@ -164,7 +170,8 @@ impl Holding {
         if let Some(at) = self.earliest() {
             on.deadline(at);
         }
-        if ledger.cancels() != self.cancels {
+        // Of no interest to who watches nothing, and does not look at them either.
+        if self.wheel.len() > 0 && ledger.cancels() != self.cancels {
             on.busy();
         }
     }

@@ -148,7 +148,11 @@ impl Stage<Key> for Retry {
         self.wake(cx.now);
         let sent = self.send(out);
         let buried = self.holding.bury(&self.world.ledger, out, FAILED);
-        if sent || buried { Polled::Busy } else { Polled::Idle }
+        match sent || buried {
+            true => Polled::Busy,
+            false if self.holding.is_empty() && self.rested.is_empty() => Polled::Resting,
+            false => Polled::Idle,
+        }
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {

@@ -83,7 +83,10 @@ impl Drive {
             self.half = world.seats.serve(self.seat.place, &*self.transport);
         }
         let mut any = false;
-        while let Ok(mail) = self.seat.mail.try_recv() {
+        // A look at an empty box costs less than a try.
+        while !self.seat.mail.is_empty()
+            && let Ok(mail) = self.seat.mail.try_recv()
+        {
             any = true;
             match (mail, &mut self.half) {
                 (Mail::Adopt { end, .. }, Some(half)) => {
@@ -141,7 +144,14 @@ impl Stage<Key> for Serve {
             any |= drive.step(&self.world, cx.now, self.budget, &mut self.closed);
         }
         self.report();
-        if any { Polled::Busy } else { Polled::Idle }
+        match any {
+            true => Polled::Busy,
+            // Nobody has a lane to us: the first one is brought by mail, which rings.
+            false if self.closed.is_empty() && self.drives.iter().all(|d| d.lanes.is_empty()) => {
+                Polled::Unasked
+            }
+            false => Polled::Idle,
+        }
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {

@@ -32,6 +32,8 @@ pub struct Callers<T: Item> {
 
 pub(crate) struct Inner<T: Item> {
     pub(crate) seats: Box<[Seat<Walker<T>>]>,
+    /// The seat that submissions come in at.
+    pub(crate) entrance: Option<usize>,
     pub(crate) watch: Arc<Watch>,
     /// Somebody leads.
     pub(crate) led: AtomicBool,
@@ -50,12 +52,13 @@ impl<T: Item> Clone for Callers<T> {
 impl<T: Item> Callers<T> {
     pub(crate) fn new(
         seats: Vec<Seat<Walker<T>>>,
+        entrance: Option<usize>,
         watch: Arc<Watch>,
         waiting: Waiting,
         cell: Arc<WorkerCell>,
     ) -> Self {
         let (seats, led, waiting) = (seats.into(), AtomicBool::new(false), Mutex::new(waiting));
-        Self { inner: Arc::new(Inner { seats, watch, led, waiting, cell }) }
+        Self { inner: Arc::new(Inner { seats, entrance, watch, led, waiting, cell }) }
     }
 
     /// One turn of each worker that nobody else steps just now; never blocks. Answers whether anything moved or may
@@ -81,6 +84,24 @@ impl<T: Item> Callers<T> {
         if self.visit(ROUNDS).more && watch.is_watched() {
             watch.knock();
         }
+    }
+
+    /// Gives a submission to the worker that it is for, and steps it, as [`Self::help`] would after a push: if nobody else
+    /// steps it just now, and nothing waits in its ring. Whether it did; if not, it has to be pushed.
+    pub(crate) fn hand(&self, item: T) -> bool {
+        let inner = &*self.inner;
+        let Some(seat) = inner.entrance.and_then(|at| inner.seats.get(at)) else { return false };
+        let (watched, mut taken) = (|| inner.watch.is_watched(), false);
+        let mut errand = |walker: &mut Walker<T>| taken = walker.accept(item);
+        let visit = seat.visit_with(ROUNDS, watched, Some(&mut errand));
+        if taken && inner.seats.len() > 1 {
+            // It may have left something before another seat.
+            self.help();
+        }
+        if visit.more && watched() {
+            inner.watch.knock();
+        }
+        taken
     }
 
     fn visit(&self, rounds: usize) -> Visit {

@@ -10,6 +10,9 @@
 
 use crate::sync::{AtomicBool, Mutex, Ordering, fence, lock};
 
+/// What a visitor brings along, and wants done before the first turn.
+pub type Errand<'a, W> = &'a mut dyn FnMut(&mut W);
+
 /// A worker as its holder drives it.
 pub trait Stepped: Send {
     /// The seat was taken: whatever is rung from now on is found by a look, and needs no signal.
@@ -48,6 +51,18 @@ impl<W: Stepped> Seat<W> {
     /// Steps the worker if nobody else does: a turn, and again, up to `rounds` turns, while others have left work in
     /// the meantime. Leaves it in order when somebody watches. Never blocks.
     pub fn visit(&self, rounds: usize, watched: impl Fn() -> bool) -> Visit {
+        self.visit_with(rounds, watched, None)
+    }
+
+    /// As [`Self::visit`]. The errand is done first if the seat was free, and not at all otherwise: then the visitor must
+    /// leave its work before the seat, and visit again.
+    #[inline]
+    pub fn visit_with(
+        &self,
+        rounds: usize,
+        watched: impl Fn() -> bool,
+        mut errand: Option<Errand<'_, W>>,
+    ) -> Visit {
         let mut visit = Visit::default();
         for _ in 0..rounds {
             // The pair of the fence below: what we have published is seen by the holder, or the seat is ours.
@@ -58,7 +73,12 @@ impl<W: Stepped> Seat<W> {
                 return visit;
             }
             let (moved, in_order) = match lock(&self.worker).as_mut() {
-                Some(worker) => hold(worker, watched()),
+                Some(worker) => {
+                    if let Some(errand) = errand.take() {
+                        errand(worker);
+                    }
+                    hold(worker, watched())
+                }
                 None => (false, true),
             };
             self.taken.store(false, Ordering::Release);

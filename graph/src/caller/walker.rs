@@ -28,6 +28,12 @@ impl<T: Item> Walker<T> {
         Self { worker, bell, watch, timer: Timer::new(), refused: 0 }
     }
 
+    /// See [`Worker::accept`].
+    #[inline]
+    pub(crate) fn accept(&mut self, item: T) -> bool {
+        self.worker.accept(item)
+    }
+
     /// Fails what it has in its hands; see [`Worker::end`].
     pub(crate) fn end(self) {
         self.worker.end();

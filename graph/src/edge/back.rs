@@ -44,7 +44,8 @@ impl<T: Item> Back<T> {
     /// Moves items into `batch` while it has room. Answers how many came.
     pub fn pop(&self, batch: &mut Batch<T>) -> usize {
         let mut moved = 0;
-        while batch.room() > 0 {
+        // A look at an empty channel costs less than a try.
+        while batch.room() > 0 && !self.channel.is_empty() {
             let Some(item) = self.channel.try_recv() else { break };
             if batch.push(item).is_err() {
                 break; // It had room, and it is ours alone.

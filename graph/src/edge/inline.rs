@@ -12,8 +12,8 @@ pub(crate) struct Hop {
     pub port: usize,
     /// Index of the neighbour among the same nodes; always behind the producer.
     pub to: usize,
-    /// Index of the edge in the blueprint.
-    pub edge: usize,
+    /// Which of the neighbour's inline inputs it is.
+    pub slot: usize,
 }
 
 /// Something with an outlet that sits in a list: lets [`Hop::split`] borrow a producer's batch and its

@@ -17,6 +17,9 @@ use crate::request::Request;
 /// Chains are built on the stack up to this many workers of the first stage.
 const WORKERS: usize = 64;
 
+/// Request slots taken in one step.
+const AT_ONCE: usize = 64;
+
 /// Requests of one destination worker, linked through their cover slices.
 #[derive(Clone, Copy)]
 struct Chain {
@@ -38,14 +41,22 @@ pub(super) struct Header {
 
 /// Fills the tables with a batch, for whose requests there is room, and pushes it.
 pub(super) fn enter<W: Wanted>(client: &Client, wanted: &W, header: Header) -> Result<(), SubmitError> {
-    let mut on_stack = [NO_CHAIN; WORKERS];
-    let mut on_heap = Vec::new();
+    // What is not needed is not filled either: for a single request that is much of the price.
+    let (mut one, mut on_stack, mut on_heap);
     let workers = client.inlet.workers().max(1);
-    let chains = if workers <= WORKERS {
-        &mut on_stack[..workers]
-    } else {
-        on_heap.resize(workers, NO_CHAIN);
-        &mut on_heap[..]
+    let chains: &mut [Chain] = match workers {
+        1 => {
+            one = [NO_CHAIN];
+            &mut one
+        }
+        2..=WORKERS => {
+            on_stack = [NO_CHAIN; WORKERS];
+            &mut on_stack[..workers]
+        }
+        _ => {
+            on_heap = vec![NO_CHAIN; workers];
+            &mut on_heap
+        }
     };
     let judge = Judge::new(&client.world);
     let longest = client.world.ledger.runs.longest();
@@ -55,8 +66,17 @@ pub(super) fn enter<W: Wanted>(client: &Client, wanted: &W, header: Header) -> R
         Entry { client, header, chains, divided, judge, run, all: NO_CHAIN, refused: 0, merged: 0, len: 0 };
     let mut at = 0;
     while at < wanted.len() {
-        let mut slots = [NIL; 64];
-        let slots = &mut slots[..(wanted.len() - at).min(64)];
+        let (mut one, mut many);
+        let slots: &mut [u32] = match (wanted.len() - at).min(AT_ONCE) {
+            1 => {
+                one = [NIL];
+                &mut one
+            }
+            n => {
+                many = [NIL; AT_ONCE];
+                &mut many[..n]
+            }
+        };
         client.world.ledger.take_requests(slots);
         for slot in slots {
             entry.add(wanted, at, *slot);
@@ -203,13 +223,20 @@ impl<'a> Entry<'a> {
         let Header { batch, marks, .. } = self.header;
         let Chain { first, last, .. } = self.all;
         ledger.batches.open(batch, Opening { len: self.len, first, last, failed: self.refused, marks });
-        let mut on_stack = [Key::default(); WORKERS];
-        let mut on_heap = Vec::new();
-        let heads = if self.chains.len() <= WORKERS {
-            &mut on_stack[..]
-        } else {
-            on_heap.resize(self.chains.len(), Key::default());
-            &mut on_heap[..]
+        let (mut one, mut on_stack, mut on_heap);
+        let heads: &mut [Key] = match self.chains.len() {
+            1 => {
+                one = [Key::default()];
+                &mut one
+            }
+            chains if chains <= WORKERS => {
+                on_stack = [Key::default(); WORKERS];
+                &mut on_stack
+            }
+            chains => {
+                on_heap = vec![Key::default(); chains];
+                &mut on_heap
+            }
         };
         let mut n = 0;
         for (worker, chain) in self.chains.iter().enumerate().filter(|(_, c)| c.first != NIL) {

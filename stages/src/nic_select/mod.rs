@@ -166,6 +166,10 @@ impl Sight {
 }
 
 impl Chooser {
+    fn holds_nothing(&self) -> bool {
+        self.ring.is_empty() && self.holding.is_empty()
+    }
+
     /// Places a slice; `sight` is the peer of the last one, and of the next ones as a rule.
     fn place(
         &self,
@@ -369,7 +373,7 @@ impl Stage<Key> for Select {
             }
         }
         chooser.holding.bury(&world.ledger, out, FAILED);
-        Flow::Done
+        if chooser.holds_nothing() { Flow::Rests } else { Flow::Done }
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
@@ -389,7 +393,11 @@ impl Stage<Key> for Select {
             }
         }
         any |= chooser.holding.bury(&world.ledger, out, FAILED);
-        if any { Polled::Busy } else { Polled::Idle }
+        match any {
+            true => Polled::Busy,
+            false if chooser.holds_nothing() => Polled::Resting,
+            false => Polled::Idle,
+        }
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {

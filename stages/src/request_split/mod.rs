@@ -6,6 +6,7 @@
 mod open;
 mod plan;
 mod sizes;
+mod straight;
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -208,7 +209,8 @@ impl Split {
         let mut turn = Serving { view: &view, now, room: BATCH, grants: [Grant::NONE; 2], starved: false };
         for (i, class) in self.open[peer.0 as usize].order().into_iter().enumerate() {
             let most = if i == 0 { BATCH / 2 } else { BATCH };
-            let done = self.serve_class(world, peer, class, most, &mut turn, out);
+            let none = self.open[peer.0 as usize].head(class).is_none();
+            let done = none || self.serve_class(world, peer, class, most, &mut turn, out);
             if i == 0 && done {
                 self.open[peer.0 as usize].pass_on();
             }
@@ -244,7 +246,7 @@ impl Split {
         let least = turn.room.saturating_sub(most);
         while turn.room > least && self.ready.is_empty() {
             let Some(position) = self.open[peer.0 as usize].head(class) else { break };
-            let step = match self.objection(world, world.ledger.at(position), turn) {
+            let step = match self.objection(world, world.ledger.at(position), turn.view, turn.now) {
                 Some(code) => Err(code),
                 None => self.cut(world, position, turn.room - least, turn, out),
             };
@@ -267,16 +269,16 @@ impl Split {
     }
 
     /// What speaks against cutting on.
-    fn objection(&self, world: &World, cover: Slot, turn: &Serving<'_>) -> Option<Code> {
+    fn objection(&self, world: &World, cover: Slot, view: &PeerView, now: Nanos) -> Option<Code> {
         let request = world.ledger.request(cover.request());
         if !request.code().is_done() && request.merged() == 0 {
             // A part of it has failed: the rest would only cost the others. (Of a run the rest is other requests.)
             return Some(request.code());
         }
-        if request.incarnation.load(Relaxed) != turn.view.incarnation {
+        if request.incarnation.load(Relaxed) != view.incarnation {
             return Some(Code::new(Reason::StalePeer, self.stage));
         }
-        world.ledger.verdict(cover, turn.now, self.stage)
+        world.ledger.verdict(cover, now, self.stage)
     }
 
     /// Takes a request out of the ring.
@@ -308,12 +310,13 @@ impl Split {
         }
         let grant = &mut turn.grants[class as usize];
         if grant.slices == 0 || grant.bytes < first.len {
-            let want = Grant { bytes: size.saturating_mul(most as u64), slices: most as u32 };
+            let mut want = Grant { bytes: size.saturating_mul(most as u64), slices: most as u32 };
+            if self.open[peer.0 as usize].is_last(class) {
+                // No other could use more.
+                want = want.up_to(plan.left(), first.len);
+            }
             match ledger.window.acquire_by(self.shard.holder(), peer, class, first.len, want) {
-                Ok(more) => {
-                    grant.bytes += more.bytes;
-                    grant.slices += more.slices;
-                }
+                Ok(more) => grant.add(more),
                 Err(short) => return Ok(Step::Short(short)),
             }
         }
@@ -378,19 +381,21 @@ impl Split {
 
 impl Stage<Key> for Split {
     fn run(&mut self, input: &mut Batch<Key>, out: &mut Outlet<Key>, cx: &mut Context) -> Flow {
-        let (world, fresh) = (self.world.clone(), *input);
-        while let Some(key) = input.peek() {
-            self.take(&world, key);
-            input.pop();
-        }
-        self.turned = self.turn(&world, out, cx.now) == Polled::Busy;
-        // Most have gone on by now; the others are watched.
-        if !self.ring.is_empty() {
-            for key in fresh.iter().filter(|key| world.ledger.look(*key).is_some()) {
-                self.holding.settle(&world.ledger, world.ledger.position(key));
+        let world = self.world.clone();
+        if !self.turned_straight(&world, input, out, cx.now) {
+            for key in input.iter() {
+                self.take(&world, key);
             }
+            self.turned = self.turn(&world, out, cx.now) == Polled::Busy;
+            // Most have gone on by now; the others are watched.
+            if !self.ring.is_empty() {
+                for key in input.iter().filter(|key| world.ledger.look(*key).is_some()) {
+                    self.holding.settle(&world.ledger, world.ledger.position(key));
+                }
+            }
+            input.clear();
         }
-        Flow::Done
+        if self.rests() { Flow::Rests } else { Flow::Done }
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
@@ -406,7 +411,11 @@ impl Stage<Key> for Split {
         let buried = self.holding.bury(ledger, out, FAILED);
         // What came just now has had this turn: no more is cut than in a turn without, or links fill up meanwhile.
         let moved = !std::mem::take(&mut self.turned) && self.turn(&world, out, cx.now) == Polled::Busy;
-        if moved || buried { Polled::Busy } else { Polled::Idle }
+        match moved || buried {
+            true => Polled::Busy,
+            false if self.rests() => Polled::Resting,
+            false => Polled::Idle,
+        }
     }
 
     fn arm(&mut self, on: &mut dyn Arming) {
@@ -431,6 +440,15 @@ impl Stage<Key> for Split {
 }
 
 impl Split {
+    /// Whether it need not be polled before something comes: who keeps some of the windows must look who is short.
+    fn rests(&self) -> bool {
+        self.holds_nothing() && !self.world.ledger.window.keeps(self.shard.holder())
+    }
+
+    fn holds_nothing(&self) -> bool {
+        self.ring.is_empty() && self.ready.is_empty() && self.holding.is_empty()
+    }
+
     /// Whether a turn of some peer would get anywhere now.
     fn could_go_on(&self) -> bool {
         self.ring.iter().any(|peer| {

@@ -51,6 +51,12 @@ impl Open {
         }
     }
 
+    /// Whether there is at most one of a class.
+    pub(super) fn is_last(&self, class: Class) -> bool {
+        let list = if class == Class::Piece { &self.cut } else { &self.fresh };
+        list.len() <= 1
+    }
+
     /// In which order a turn goes through the two. The first is left half a batch while the other waits.
     pub(super) fn order(&self) -> [Class; 3] {
         match self.first {

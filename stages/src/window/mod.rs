@@ -81,6 +81,17 @@ impl Grant {
     /// Nothing.
     pub const NONE: Self = Self { bytes: 0, slices: 0 };
 
+    pub(crate) fn add(&mut self, more: Self) {
+        self.bytes += more.bytes;
+        self.slices += more.slices;
+    }
+
+    /// No more than `bytes` take, in pieces of `piece`.
+    pub(crate) fn up_to(self, bytes: u64, piece: u64) -> Self {
+        let slices = u32::try_from(bytes.div_ceil(piece)).unwrap_or(u32::MAX);
+        Self { bytes: self.bytes.min(bytes), slices: self.slices.min(slices) }
+    }
+
     fn without_kept(self) -> Self {
         let Self { bytes, slices } = self;
         Self { bytes: bytes - bytes / KEPT, slices: slices - slices / KEPT as u32 }

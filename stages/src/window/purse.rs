@@ -234,6 +234,12 @@ impl Window {
         any
     }
 
+    /// Whether a worker keeps anything, which it may have to give up.
+    #[inline]
+    pub(crate) fn keeps(&self, holder: Holder) -> bool {
+        self.purse(holder).is_some_and(|purse| purse.held.load(Relaxed) != 0)
+    }
+
     /// Whether somebody found less than it needs: then nobody keeps anything.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {

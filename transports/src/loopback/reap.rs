@@ -82,9 +82,11 @@ impl Reap for ReapHalf {
         let mut budget = CALL_BYTES;
         let mut quiet = 0;
         while quiet < self.links.len() && budget > 0 {
-            self.next %= self.links.len();
-            let progress = self.links[self.next].turn(&self.regions, &mut budget, out);
-            quiet = if progress { 0 } else { quiet + 1 };
+            if self.next >= self.links.len() {
+                self.next = 0;
+            }
+            let more = self.links[self.next].turn(&self.regions, &mut budget, out);
+            quiet = if more { 0 } else { quiet + 1 };
             self.next += 1;
         }
         let mut ring = false;
@@ -141,8 +143,11 @@ impl Open {
         self.lane.outstanding() > 0 || self.lane.is_dead() || self.watch.node().is_gone()
     }
 
-    /// Completes what can be; whether anything was.
+    /// Completes what can be; whether it got somewhere and has more.
     fn turn(&mut self, regions: &Regions, budget: &mut u64, out: &mut Completions) -> bool {
+        if !self.wants_a_turn() {
+            return false;
+        }
         let before = (out.done().len(), *budget);
         self.pull();
         while out.room() > 0
@@ -165,7 +170,8 @@ impl Open {
                 self.fail(out);
             }
         }
-        before != (out.done().len(), *budget)
+        let left = self.moving.is_some() || !self.pending.is_empty() || !self.dropped.is_empty();
+        left && before != (out.done().len(), *budget)
     }
 
     /// Takes over what was posted: room for all of it is reserved in `pending`.
