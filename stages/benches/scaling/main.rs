@@ -20,7 +20,7 @@ use pipeline_graph::Cpus;
 /// Somebody who runs rounds.
 enum Runner {
     /// Workers of one node in this process.
-    Node(Bed),
+    Node(Box<Bed>),
     /// Processes of one worker each.
     Apart(Vec<Apart>),
 }
@@ -108,7 +108,7 @@ fn main() {
             runners.push((
                 format!("{n} workers"),
                 n,
-                Runner::Node(Bed::new(load, n, &place(n.min(cpus.len())))),
+                Runner::Node(Box::new(Bed::new(load, n, &place(n.min(cpus.len()))))),
             ));
         }
         for n in 2..=most {
