@@ -44,7 +44,7 @@ impl Engine {
         self.inner.client.doorbell()
     }
 
-    /// Listens to the notices of peers: what they say of batches whose requests have all ended ([`Options::notice`]).
+    /// Listens to the notices of peers: what they say of batches whose requests have all ended ([`crate::Options::notice`]).
     /// While nobody listens their notices are refused, and their batches fail.
     ///
     /// ```

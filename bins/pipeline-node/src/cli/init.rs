@@ -108,13 +108,13 @@ name = \"node-0\"                      # what peers see
 listen = \"127.0.0.1:7001\"            # only this machine; write \"0.0.0.0:7001\" to be reached from others
 "
     );
+    let whole = PRESETS.iter().find(|p| p.name == preset).map_or("", |p| p.text);
+    let by_rdma = preset.contains("rdma") || whole.contains("[transports.rdma]");
     let (listed, gpus) = match found {
         None => (Vec::new(), 0),
-        Some(found) => {
-            (if preset.contains("rdma") { found.rdma.clone() } else { found.nics.clone() }, found.gpus)
-        }
+        Some(found) => (if by_rdma { found.rdma.clone() } else { found.nics.clone() }, found.gpus),
     };
-    let transport = if preset.contains("rdma") { "rdma" } else { "tcp" };
+    let transport = if by_rdma { "rdma" } else { "tcp" };
     match (found, listed.as_slice()) {
         (Some(_), []) => {
             let _ = writeln!(text, "\n# No NIC was found for `{transport}`: the system's routing chooses.");
@@ -131,7 +131,8 @@ listen = \"127.0.0.1:7001\"            # only this machine; write \"0.0.0.0:7001
             );
         }
     }
-    if let Some(found) = found {
+    // Where no pool is the NICs' own, its size is another question than how many threads a NIC has.
+    if let Some(found) = found.filter(|_| whole.contains("\nnic = {")) {
         // The rest is for the application: what moves bytes for it should not crowd it out.
         let threads = (found.cpus / 8).clamp(1, 4);
         let _ = writeln!(
