@@ -41,7 +41,11 @@ impl Near {
         if name.is_empty() || name.contains('/') || name == ".." {
             return None;
         }
-        let of = |class: &str| self.read(format!("class/{class}/{name}/device/local_cpulist"));
+        // A virtio NIC hangs below the slot, not in it.
+        let of = |class: &str| {
+            let slot = |up: &str| self.read(format!("class/{class}/{name}/device/{up}local_cpulist"));
+            slot("").or_else(|| slot("../"))
+        };
         of("net").or_else(|| of("infiniband"))
     }
 
@@ -98,6 +102,8 @@ mod tests {
             ("devices/system/node/possible", "0-1\n"),
             ("class/net/eth0/device/local_cpulist", "4-5\n"),
             ("class/net/lo/mtu", "65536\n"),
+            ("class/net/eth2/device/vendor", "0x1af4\n"),
+            ("class/net/eth2/local_cpulist", "7\n"),
             ("class/infiniband/mlx5_0/device/local_cpulist", "6\n"),
         ]);
         let near = Near::below(&sys.0);
@@ -107,6 +113,7 @@ mod tests {
             [Some(vec![0, 1, 2, 3, 8]), Some(vec![]), None]
         );
         assert_eq!([near.device("eth0"), near.device("mlx5_0")], [Some(vec![4, 5]), Some(vec![6])]);
+        assert_eq!(near.device("eth2"), Some(vec![7]), "in what its device hangs below");
         let none = ["lo", "eth1", "", "..", "../net/eth0"];
         assert!(none.iter().all(|name| near.device(name).is_none()));
         assert_eq!([parse("1-"), parse("x"), parse("0-99999999999")], [None, None, None]);

@@ -56,6 +56,7 @@ impl Source {
         let mut options = self.options.clone();
         let cpus = pipeline_graph::Cpus::of_process();
         (options.cpus, options.budget) = (cpus.allowed.clone(), cpus.budget());
+        options.near = Some(pipeline_graph::near::Near::of_machine());
         match &self.from {
             From::File(path) => load(path, &catalog::catalog(), &options),
             From::Text { name, text } => load_str(name, text, &catalog::catalog(), &options),

@@ -1,6 +1,7 @@
 //! THE list: every stage type and every transport type that a file may name, and how each is made.
 //! Deliberately one visible list: adding a stage is its file and one line here.
 
+mod ends;
 mod later_stages;
 mod rules;
 mod transport_kinds;

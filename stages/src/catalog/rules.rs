@@ -7,7 +7,8 @@ use pipeline_configs::{Config, Objection};
 use pipeline_graph::{Dispatch, Mode, PoolDecl, Subject};
 
 /// All of them.
-pub(super) const ALL: &[fn(&Config) -> Vec<Objection>] = &[one_split, pairs, posters, callbacks];
+pub(super) const ALL: &[fn(&Config) -> Vec<Objection>] =
+    &[one_split, pairs, posters, callbacks, super::ends::ends];
 
 fn of_kind<'a>(config: &'a Config, kind: &'a str) -> impl Iterator<Item = usize> + 'a {
     config.stages.iter().enumerate().filter(move |(_, s)| s.kind == kind).map(|(i, _)| i)
@@ -120,13 +121,10 @@ fn any_worker(pool: &PoolDecl, edge: usize) -> Option<Objection> {
 
 /// The links of a worker are those of one NIC, and so of one transport.
 fn one_nic(config: &Config, pool: &PoolDecl, edge: usize, select: usize) -> Option<Objection> {
-    let (name, transports) = (&config.stages[select].name, config.transports.len());
-    (!pool.groups.is_empty() && transports > 1).then(|| Objection {
+    let (name, nics) = (&config.stages[select].name, pool.groups.len());
+    (nics > 1).then(|| Objection {
         subject: Subject::Edge(edge),
-        text: format!(
-            "`{name}` would choose only links of its own NIC, but there are {transports} transports, each with NICs of \
-             its own"
-        ),
+        text: format!("`{name}` would choose only links of its own NIC, and there are {nics}"),
         help: "use { queue = 64, dispatch = \"owner\" }, or a pool without `per`".into(),
     })
 }

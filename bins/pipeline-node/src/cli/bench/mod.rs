@@ -47,6 +47,8 @@ pub fn run(args: &Args) -> Outcome {
     let mut set = args.set.clone();
     set.extend(args.slice.iter().map(|s| format!("stages.split.slice='{s}'")));
     let loaded = file::load(&source(args.file.as_deref(), &set))?;
+    // Before a target of the same file is started, which could only say that it does not become ready.
+    loaded.runnable().map_err(|findings| file::refused(&findings))?;
     logs::install("warn", false);
     match &args.replay.trace {
         Some(path) => trace::run(args, path, loaded),

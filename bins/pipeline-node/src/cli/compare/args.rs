@@ -24,7 +24,7 @@ pub enum Over {
     Tcp,
     /// One copy within this process.
     Loopback,
-    /// A simulated NIC within this process: 5 us a request, DMA.
+    /// A simulated NIC within this process: 5 us a request by the clock, DMA; only a timer wakes who parks.
     Sim,
 }
 

@@ -21,7 +21,9 @@ impl Over {
         match self {
             Self::Tcp => "loopback TCP, 2 lanes",
             Self::Loopback => "one copy within this process (loopback), 2 lanes",
-            Self::Sim => "a simulated NIC within this process (sim: 5 us a request, DMA), 2 lanes",
+            Self::Sim => {
+                "a simulated NIC within this process (sim: 5 us a request by the clock, DMA; nobody wakes who parks but his timer), 2 lanes"
+            }
         }
     }
 
