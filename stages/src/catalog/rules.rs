@@ -179,7 +179,7 @@ name = "n"
     }
 
     /// Links of other workers are out of reach: an edge that does not ask for their owner, and a worker that chooses among
-    /// the links of one NIC although there are several transports, are objected to; one worker, or one transport, is fine.
+    /// the links of one NIC although there are several, of a transport or of two, are objected to; one worker, or one NIC, is fine.
     #[test]
     fn links_have_owners() {
         let file = |threads: usize, edge: &str, more: &str| {
@@ -195,6 +195,9 @@ name = "n"
         );
         let sim = "[transports.sim]\ntype = \"sim\"\n";
         let two = verdict(&file(2, "\"inline\"", sim));
+        assert!(two.contains("only links of its own NIC"), "{two}");
+        let nics = "[transports.tcp]\nnics = [\"lo\", \"eth0\"]\n";
+        let two = verdict(&file(2, "\"inline\"", nics));
         assert!(two.contains("only links of its own NIC"), "{two}");
         for fine in
             [file(1, any, ""), file(2, "\"inline\"", ""), file(2, "{ queue = 8, dispatch = \"owner\" }", sim)]

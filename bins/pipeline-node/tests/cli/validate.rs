@@ -38,6 +38,23 @@ fn a_bad_file_has_findings() {
     assert!(objects.count() >= 2, "{lines}");
 }
 
+/// Places that `cores` names are looked up on this machine: a NIC without a device has no CPUs near it, which is a warning of
+/// `validate` and an error of whoever would run it. (`lo` has none on any machine.)
+#[test]
+fn places_are_looked_up() {
+    let text = "version = 1\nuse = \"thread_per_core\"\n[pools]\ncore = { cores = \"nic:lo\" }\n";
+    let (_dir, path) = file(text);
+    let path = path.to_str().unwrap();
+    let ended = output(&["validate", path]);
+    let warned = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success() && warned.contains("warning[P0503]"), "{warned}");
+    for command in [["run", path].as_slice(), &["bench", "-c", path]] {
+        let (code, stderr) = failure(command);
+        assert_eq!(code, 78, "{stderr}");
+        assert!(stderr.contains("error[P0503]") && !stderr.contains("did not become ready"), "{stderr}");
+    }
+}
+
 /// A file that does not exist is a finding as well.
 #[test]
 fn no_file() {
