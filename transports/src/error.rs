@@ -46,6 +46,14 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A NIC of this side cannot be used now. Says nothing about the peer.
+    #[error("NIC {nic} cannot be used: {reason}")]
+    LocalNic {
+        /// Its name.
+        nic: String,
+        /// Its port is down, it has no address, its device refused …, and what to do.
+        reason: String,
+    },
     /// The peer refused us, or we it.
     #[error("peer {peer} refused: {reason}")]
     Refused {

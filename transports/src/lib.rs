@@ -30,5 +30,5 @@ pub use link::{
     Wakes,
 };
 pub use memory::{Access, Memory, Region, RegionId, Regions};
-pub use transport::{Incoming, NicId, Offer, PairId, Path, Staged, Transport};
-pub use wr::{Completion, Completions, Op, Outcome, Refusal, Span, WorkRequest, WrId};
+pub use transport::{Asking, Incoming, NicFacts, NicId, Offer, PairId, Path, Staged, Transport};
+pub use wr::{Blame, Completion, Completions, Op, Outcome, Refusal, Span, WorkRequest, WrId};

@@ -32,6 +32,8 @@ pub struct Link {
     pub reap: Option<LinkEnd>,
     /// For the serve half.
     pub serve: Option<LinkEnd>,
+    /// Which NIC of the peer's transport it leads to; 0 where the transport does not know or has one.
+    pub remote_nic: u16,
 }
 
 /// Rings the bell of the worker that owns a half. Any thread, idempotent, never blocks.

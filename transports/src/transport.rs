@@ -10,7 +10,7 @@ use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
 use crate::link::{Halves, Link, LinkId, Wakes};
-use crate::memory::{Access, Memory};
+use crate::memory::{Access, Memory, RegionId};
 
 /// A boxed future that the control pool drives.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -51,6 +51,19 @@ pub struct Path {
     pub address: std::net::SocketAddr,
     /// Names the control session to the acceptor: the first bytes of a data connection carry it.
     pub session: SessionId,
+    /// The start of the peer that the session leads to: what [`Transport::learn`] was told of it holds for this link.
+    pub incarnation: u64,
+}
+
+/// Who asks in [`Transport::answer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// Peer, for messages.
+    pub peer: String,
+    /// The control session it asks on.
+    pub session: SessionId,
+    /// Which start of that peer it is.
+    pub incarnation: u64,
 }
 
 /// Secret name of a control session: 16 random bytes made by its acceptor, so that a data connection can
@@ -80,12 +93,18 @@ pub struct Incoming {
     pub pair: PairId,
 }
 
+/// Most bytes of [`Registered::keys`].
+pub const KEYS_MAX: usize = 1024;
+
 /// Proof that a transport knows a region; dropping it deregisters.
 pub trait Registered: Send + Sync {
-    /// What a peer must quote in [`crate::wr::Span::key`]; 0 where nothing is needed.
-    fn key(&self) -> u64 {
-        0
+    /// What the same transport of a peer must know to reach the region ([`Transport::learn`]), in the transport's own
+    /// words: at most [`KEYS_MAX`] bytes, and none where nothing is needed.
+    fn keys(&self) -> Vec<u8> {
+        Vec::new()
     }
+    /// The region has this name now, by which work requests will call it. Said once, before the first of them.
+    fn bind(&self, _region: RegionId) {}
 }
 
 /// See [`Registered`].
@@ -99,6 +118,19 @@ pub struct Staged {
     pub copies: u64,
     /// Bytes.
     pub bytes: u64,
+}
+
+/// What is known of one NIC of a transport, for choosing and for explaining.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NicFacts {
+    /// Why no link should be opened or chosen on it now (its port is down, it rests after a failure); `None`: it is well.
+    pub resting: Option<String>,
+    /// Bits per second of its port; 0 where nobody knows.
+    pub bits_per_s: u64,
+    /// NUMA node, where the system knows.
+    pub numa: Option<u16>,
+    /// Address that it is used by: an IP address, a GID; empty where there is none.
+    pub address: String,
 }
 
 /// A way of moving bytes.
@@ -131,6 +163,45 @@ pub trait Transport: Send + Sync {
         via: &'a mut dyn Control,
         by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>>;
+    /// What a peer has told of a region of its own ([`Registered::keys`] there): links to this start of the peer may name
+    /// it from now on. Told again after every change of the peer's table; the name of a region never means another one.
+    /// Control pool only.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] for bytes that make no sense; the region cannot be reached then.
+    fn learn(&self, _incarnation: u64, _region: RegionId, _len: u64, _keys: &[u8]) -> Result<(), Error> {
+        Ok(())
+    }
+    /// No session to this start of a peer is left: what was learnt of it is of no use any more. Control pool only.
+    fn forget(&self, _incarnation: u64) {}
+    /// Answers what the same transport of a peer sent by [`Control::exchange`]. Control pool only; ends by `by`.
+    ///
+    /// # Errors
+    /// Goes to the peer as a refusal, with its text.
+    fn answer<'a>(
+        &'a self,
+        _from: Asking,
+        _body: &'a [u8],
+        _by: Nanos,
+    ) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
+        let what = "answer an exchange: its links need none";
+        Box::pin(std::future::ready(Err(Error::Unsupported { transport: "of this kind", what })))
+    }
+    /// The acceptor's side of links without a serve half: lets go of the link that the peer calls `only`, or of all that
+    /// came on its session. Once it has answered nothing of them touches memory here any more (the *fence*); links that
+    /// it does not know it has let go of before. Control pool only.
+    fn let_go<'a>(&'a self, _session: SessionId, _only: Option<LinkId>) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+    /// What it must look after beside the data path (events of devices), for as long as the node runs: driven by the
+    /// control pool, never blocks it.
+    fn tend<'a>(&'a self) -> BoxFuture<'a, std::convert::Infallible> {
+        Box::pin(std::future::pending())
+    }
+    /// What is known of a NIC now. Any thread, cheap enough to ask a few times a second.
+    fn nic_facts(&self, _nic: NicId) -> NicFacts {
+        NicFacts::default()
+    }
     /// What it has copied through staging buffers, counted where the copies are made. Transports without such buffers
     /// say nothing.
     fn staged(&self) -> Staged {

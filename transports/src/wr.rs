@@ -96,11 +96,27 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
+/// Whose fault the end of a link was, as far as this side can tell: what decides who rests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Blame {
+    /// It was asked for, or nobody knows: nobody rests.
+    #[default]
+    Nobody,
+    /// This side's NIC: its port is down, or it refused what was posted.
+    LocalNic,
+    /// Something between the two NICs, or the peer's NIC: other ways to the same peer may be well.
+    Path,
+    /// The peer as a whole.
+    Peer,
+}
+
 /// Where a reaper puts completions: bounded, reused, never grows.
 #[derive(Debug)]
 pub struct Completions {
     done: Vec<Completion>,
     closed: Vec<LinkId>,
+    /// As long as `closed`.
+    blames: Vec<Blame>,
     moved: bool,
     capacity: usize,
 }
@@ -109,7 +125,7 @@ impl Completions {
     /// Room for `capacity` completions a call.
     pub fn with_capacity(capacity: usize) -> Self {
         let (done, closed) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-        Self { done, closed, moved: false, capacity }
+        Self { done, closed, blames: Vec::with_capacity(capacity), moved: false, capacity }
     }
 
     /// How many more completions fit.
@@ -130,8 +146,14 @@ impl Completions {
 
     /// Reports that a link is dead *and* all of its work requests have been completed.
     pub fn push_closed(&mut self, link: LinkId) {
+        self.push_closed_by(link, Blame::Nobody);
+    }
+
+    /// As [`Self::push_closed`], with whose fault it was.
+    pub fn push_closed_by(&mut self, link: LinkId, blame: Blame) {
         assert!(self.closed_room() > 0, "a reaper reported a link without room: a bug of the transport");
         self.closed.push(link);
+        self.blames.push(blame);
     }
 
     /// Notes that bytes came, of work requests that may not be complete yet: whoever waits need not fall asleep.
@@ -154,10 +176,16 @@ impl Completions {
         &self.closed
     }
 
+    /// Whose fault the end of the `at`-th of [`Self::closed`] was.
+    pub fn blame(&self, at: usize) -> Blame {
+        self.blames.get(at).copied().unwrap_or_default()
+    }
+
     /// Empties it for the next call.
     pub fn clear(&mut self) {
         self.done.clear();
         self.closed.clear();
+        self.blames.clear();
         self.moved = false;
     }
 }

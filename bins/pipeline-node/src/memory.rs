@@ -36,11 +36,7 @@ impl Book {
     /// Appends a region to a segment, with what the transports want quoted for it.
     pub(crate) fn publish(&self, world: &World, segment: &str, id: RegionId) -> Result<u64, Error> {
         let facts = world.regions.facts(id).ok_or(pipeline_transports::Error::NotRegistered(id))?;
-        let entries = self.entries();
-        let keys = entries.get(&id).into_iter().flatten().map(|r| r.key());
-        let key = keys.into_iter().find(|k| *k != 0).unwrap_or(0);
-        drop(entries);
-        Ok(world.segments.append(segment, id, facts.len, facts.access, key)?)
+        Ok(world.segments.append(segment, id, facts.len, facts.access, 0)?)
     }
 
     pub(crate) fn unregister(&self, world: &World, region: Region) -> Result<Memory, (Region, Error)> {

@@ -99,7 +99,13 @@ impl Transport for Line {
         _: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>> {
         let end = || Some(LinkEnd { id: path.link, body: Box::new(()) });
-        Box::pin(std::future::ready(Ok(Link { id: path.link, post: end(), reap: end(), serve: None })))
+        Box::pin(std::future::ready(Ok(Link {
+            id: path.link,
+            post: end(),
+            reap: end(),
+            serve: None,
+            remote_nic: 0,
+        })))
     }
 
     fn accept<'a>(

@@ -174,6 +174,7 @@ async fn dial_inner(
         peer: session.peer.clone(),
         address: session.remote,
         session: session.id,
+        incarnation: session.hello.incarnation,
     };
     let life = Arc::new(LinkLife::to(&dialled.peer.view.load()));
     let owed = Owed {

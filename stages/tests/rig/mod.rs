@@ -326,6 +326,7 @@ pub fn dial(world: &World, view: &PeerView, transport: u16, pair: u16) -> Option
         peer: view.name.clone(),
         address: ([127, 0, 0, 1], 1).into(),
         session: transport::SessionId([0; 16]),
+        incarnation: view.incarnation,
     };
     let (at, by) = (usize::from(transport), world.time.now() + 1_000_000_000);
     let link = now(world.transports[at].transport.dial(&path, &view.offers[at], &mut NoControl, by)).ok()?;

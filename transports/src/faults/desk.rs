@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::clock::Nanos;
 use crate::faults::plan::{Fate, Plan, Site};
 use crate::link::LinkId;
-use crate::wr::{Completion, Outcome, WorkRequest, WrId};
+use crate::wr::{Blame, Completion, Outcome, WorkRequest, WrId};
 
 /// See the file's head.
 pub(super) struct Desk {
@@ -26,7 +26,7 @@ pub(super) struct State {
     /// To be told at that time.
     pub(super) late: Vec<(Nanos, Completion)>,
     /// Links that are closed but for what `late` still says of them.
-    pub(super) closed: Vec<LinkId>,
+    pub(super) closed: Vec<(LinkId, Blame)>,
 }
 
 impl Desk {

@@ -22,8 +22,11 @@ use crate::clock::{self, Nanos};
 use crate::control::Control;
 use crate::error::Error;
 use crate::link::{Halves, Link, LinkId, Serve, Wakes};
-use crate::memory::{Access, Memory};
-use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Staged, Transport};
+use crate::memory::{Access, Memory, RegionId};
+use crate::transport::{
+    Asking, BoxFuture, Incoming, NicFacts, NicId, Offer, PairId, Path, Registration, SessionId, Staged,
+    Transport,
+};
 
 use desk::Desk;
 
@@ -98,6 +101,35 @@ impl Transport for Faulty {
 
     fn staged(&self) -> Staged {
         self.inner.staged()
+    }
+
+    fn learn(&self, incarnation: u64, region: RegionId, len: u64, keys: &[u8]) -> Result<(), Error> {
+        self.inner.learn(incarnation, region, len, keys)
+    }
+
+    fn forget(&self, incarnation: u64) {
+        self.inner.forget(incarnation);
+    }
+
+    fn answer<'a>(
+        &'a self,
+        from: Asking,
+        body: &'a [u8],
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
+        self.inner.answer(from, body, by)
+    }
+
+    fn let_go<'a>(&'a self, session: SessionId, only: Option<LinkId>) -> BoxFuture<'a, ()> {
+        self.inner.let_go(session, only)
+    }
+
+    fn tend<'a>(&'a self) -> BoxFuture<'a, std::convert::Infallible> {
+        self.inner.tend()
+    }
+
+    fn nic_facts(&self, nic: NicId) -> NicFacts {
+        self.inner.nic_facts(nic)
     }
 
     fn dial<'a>(

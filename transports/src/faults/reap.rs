@@ -36,10 +36,10 @@ impl ReapHalf {
             out.push(state.late.remove(at).1);
         }
         let late = &state.late;
-        state.closed.retain(|link| {
+        state.closed.retain(|(link, blame)| {
             let over = out.closed_room() > 0 && late.iter().all(|(_, completion)| completion.link != *link);
             if over {
-                out.push_closed(*link);
+                out.push_closed_by(*link, *blame);
             }
             !over
         });
@@ -79,10 +79,10 @@ impl Reap for ReapHalf {
             for completion in fresh.done() {
                 self.pass(now, *completion, out);
             }
-            for link in fresh.closed() {
+            for (at, link) in fresh.closed().iter().enumerate() {
                 let mut state = self.desk.state();
                 state.cut(*link);
-                state.closed.push(*link);
+                state.closed.push((*link, fresh.blame(at)));
                 drop(state);
                 self.desk.forget(*link);
             }

@@ -95,6 +95,7 @@ impl Station {
             post: Some(LinkEnd { id: path.link, body: Box::new(post) }),
             reap: Some(LinkEnd { id: path.link, body: Box::new(reap) }),
             serve: None,
+            remote_nic: 0,
         })
     }
 }

@@ -124,7 +124,7 @@ impl TcpTransport {
         let id = path.link;
         let post = LinkEnd { id, body: Box::new(PostEnd(lane.clone())) };
         let reap = LinkEnd { id, body: Box::new(ReapEnd(lane)) };
-        Ok(Link { id, post: Some(post), reap: Some(reap), serve: None })
+        Ok(Link { id, post: Some(post), reap: Some(reap), serve: None, remote_nic: 0 })
     }
 
     async fn welcome(&self, from: Incoming) -> Result<Link, Error> {
@@ -145,7 +145,13 @@ impl TcpTransport {
         stream.write_all(&Hello::answer(Some(&own))).await.map_err(io)?;
         let stream = stream.into_std().map_err(io)?;
         let end = ServeEnd { id, peer, stream, agreed: own.agree(&theirs), pair };
-        Ok(Link { id, post: None, reap: None, serve: Some(LinkEnd { id, body: Box::new(end) }) })
+        Ok(Link {
+            id,
+            post: None,
+            reap: None,
+            serve: Some(LinkEnd { id, body: Box::new(end) }),
+            remote_nic: 0,
+        })
     }
 }
 

@@ -36,6 +36,7 @@ pub fn dial(transport: &dyn Transport, offer: &Offer, pair: u16) -> Result<Link,
         peer: "target".into(),
         address: SocketAddr::from(([127, 0, 0, 1], 7001)),
         session: SessionId([0; 16]),
+        incarnation: 1,
     };
     let mut control = NoControl;
     let future = pin!(transport.dial(&path, offer, &mut control, u64::MAX));

@@ -103,6 +103,7 @@ impl Side {
             peer: "target".into(),
             address,
             session: SessionId([7; 16]),
+            incarnation: 1,
         };
         let offer = self.transport.offer();
         self.transport.dial(&path, &offer, &mut NoControl, soon()).await

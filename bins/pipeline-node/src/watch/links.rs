@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pipeline_transports::control::Control;
-use pipeline_transports::transport::{BoxFuture, Registration};
+use pipeline_transports::transport::{BoxFuture, Registration, SessionId};
 use pipeline_transports::{
-    Access, Arming, Cancelled, Caps, Completions, Error, Flushed, Halves, Incoming, Link, LinkEnd, LinkId,
-    Memory, Nanos, NicId, Offer, PairId, Path, Post, Posted, Reap, Staged, Transport, Wakes, WorkRequest,
-    WrId,
+    Access, Arming, Asking, Cancelled, Caps, Completions, Error, Flushed, Halves, Incoming, Link, LinkEnd,
+    LinkId, Memory, Nanos, NicFacts, NicId, Offer, PairId, Path, Post, Posted, Reap, RegionId, Staged,
+    Transport, Wakes, WorkRequest, WrId,
 };
 
 use super::Watch;
@@ -41,6 +41,35 @@ impl Transport for Watched {
 
     fn staged(&self) -> Staged {
         self.inner.staged()
+    }
+
+    fn learn(&self, incarnation: u64, region: RegionId, len: u64, keys: &[u8]) -> Result<(), Error> {
+        self.inner.learn(incarnation, region, len, keys)
+    }
+
+    fn forget(&self, incarnation: u64) {
+        self.inner.forget(incarnation);
+    }
+
+    fn answer<'a>(
+        &'a self,
+        from: Asking,
+        body: &'a [u8],
+        by: Nanos,
+    ) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
+        self.inner.answer(from, body, by)
+    }
+
+    fn let_go<'a>(&'a self, session: SessionId, only: Option<LinkId>) -> BoxFuture<'a, ()> {
+        self.inner.let_go(session, only)
+    }
+
+    fn tend<'a>(&'a self) -> BoxFuture<'a, std::convert::Infallible> {
+        self.inner.tend()
+    }
+
+    fn nic_facts(&self, nic: NicId) -> NicFacts {
+        self.inner.nic_facts(nic)
     }
 
     fn dial<'a>(
