@@ -13,10 +13,14 @@ pub mod exhausted;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod inproc;
+mod life;
 pub mod link;
 pub mod loopback;
 pub mod memory;
+#[cfg(feature = "rdma")]
+pub mod rdma;
 pub mod sim;
+mod stall;
 mod sync;
 pub mod tcp;
 pub mod transport;
