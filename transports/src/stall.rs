@@ -1,4 +1,4 @@
-//! When a lane counts as dead although its socket says nothing: work is outstanding, and nothing came and nothing
+//! When a link counts as dead although nobody says so: work is outstanding, and nothing came and nothing
 //! left for longer than a file allows. Deliberately coarse: a few looks in that time and only while work is
 //! outstanding, because this is for hours, not for microseconds.
 
@@ -10,7 +10,7 @@ use crate::clock::Nanos;
 const LOOKS: u64 = 4;
 
 /// When lanes are looked at.
-pub(super) struct Looks {
+pub(crate) struct Looks {
     /// `None`: never.
     stall_ns: Option<Nanos>,
     next: Nanos,
@@ -18,37 +18,37 @@ pub(super) struct Looks {
 
 impl Looks {
     /// For lanes that may stand still for `stall`.
-    pub(super) fn every(stall: Option<Duration>) -> Self {
+    pub(crate) fn every(stall: Option<Duration>) -> Self {
         let stall_ns = stall.map(|stall| Nanos::try_from(stall.as_nanos()).unwrap_or(Nanos::MAX));
         Self { stall_ns, next: 0 }
     }
 
     /// Whether it is time.
-    pub(super) fn is_due(&self, now: Nanos) -> bool {
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
         self.stall_ns.is_some() && now >= self.next
     }
 
     /// The lanes have been looked at.
-    pub(super) fn looked(&mut self, now: Nanos) {
+    pub(crate) fn looked(&mut self, now: Nanos) {
         self.next = now.saturating_add(self.stall_ns.unwrap_or(0) / LOOKS);
     }
 
     /// When a sleep must end for the next look, if ever.
-    pub(super) fn next(&self) -> Option<Nanos> {
+    pub(crate) fn next(&self) -> Option<Nanos> {
         self.stall_ns.map(|_| self.next)
     }
 }
 
 /// How a lane stood at the last look.
 #[derive(Default)]
-pub(super) struct Stand {
+pub(crate) struct Stand {
     /// What had moved, and since when it has not; `None` while nothing was outstanding.
     still: Option<(u64, Nanos)>,
 }
 
 impl Stand {
     /// A look. `moved` differs whenever something has come or left since the last one.
-    pub(super) fn is_stalled(&mut self, outstanding: bool, moved: u64, now: Nanos, looks: &Looks) -> bool {
+    pub(crate) fn is_stalled(&mut self, outstanding: bool, moved: u64, now: Nanos, looks: &Looks) -> bool {
         match self.still {
             _ if !outstanding => self.still = None,
             Some((then, since)) if then == moved => {

@@ -5,7 +5,7 @@
 pub mod address;
 pub mod auth;
 pub mod codec;
-mod fields;
+pub(crate) mod fields;
 mod file_codec;
 pub mod file_message;
 pub mod handshake;

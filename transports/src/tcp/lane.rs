@@ -1,9 +1,7 @@
 //! What the halves of this side share about a lane, and how it dies.
 //!
-//! Either half, seeing an error, marks the lane dead, shuts its socket and wakes the other. The poster then
-//! lets go of all memory and falls *quiet*; only after that may the reaper complete what is left, because a
-//! completion gives buffers back. A reaper that goes (its worker panicked) completes nothing: it waits until the
-//! poster is not in the middle of a send, after which no send begins. Deliberately no memory and no frames in here.
+//! Either half, seeing an error, marks the lane dead, shuts its socket and wakes the other; from there on it goes as
+//! [`crate::life`] says. Deliberately no memory and no frames in here.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -11,64 +9,9 @@ use std::sync::Arc;
 use super::counters::Counters;
 use super::hello::Hello;
 use super::slots::Slots;
+use crate::life::Life;
 use crate::link::{LinkId, Wakes};
-use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, relax};
-
-/// The two one-way flags of a lane's death, and whether the poster is in the middle of a send.
-#[derive(Default)]
-pub(super) struct Life {
-    dead: AtomicBool,
-    quiet: AtomicBool,
-    sending: AtomicBool,
-}
-
-impl Life {
-    /// Marks it dead; `true` for the one who did.
-    pub(super) fn die(&self) -> bool {
-        !self.dead.swap(true, Ordering::AcqRel)
-    }
-
-    /// Whether it is dead.
-    pub(super) fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::Acquire)
-    }
-
-    /// Poster only, before it touches memory: `false` on a dead lane. [`Self::let_go`] ends it.
-    pub(super) fn begin_send(&self) -> bool {
-        self.sending.store(true, Ordering::Relaxed);
-        // Either we see the death here, or whoever waits in `outlast_send` sees us.
-        fence(Ordering::SeqCst);
-        let alive = !self.is_dead();
-        if !alive {
-            self.let_go();
-        }
-        alive
-    }
-
-    /// Poster only: it touches no memory now.
-    pub(super) fn let_go(&self) {
-        self.sending.store(false, Ordering::Release);
-    }
-
-    /// For who has killed the lane: returns when the poster touches no memory any more, at most one non-blocking
-    /// system call later. On the poster's own thread it returns at once.
-    pub(super) fn outlast_send(&self) {
-        fence(Ordering::SeqCst);
-        while self.sending.load(Ordering::Acquire) && !self.is_quiet() {
-            relax();
-        }
-    }
-
-    /// Poster only, after its last touch of slots and memory.
-    pub(super) fn fall_quiet(&self) {
-        self.quiet.store(true, Ordering::Release);
-    }
-
-    /// Whether the poster will touch nothing any more.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.quiet.load(Ordering::Acquire)
-    }
-}
+use crate::sync::{AtomicU64, Ordering};
 
 /// What the halves of one worker pair share.
 pub(super) struct Pair {

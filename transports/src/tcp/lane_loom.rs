@@ -6,8 +6,8 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use super::super::lane::Life;
     use super::super::slots::{Left, Slots, TakenBack};
+    use crate::life::Life;
     use crate::wr::{Op, WrId};
 
     fn somewhere() -> Option<*mut u8> {
@@ -78,31 +78,6 @@ mod tests {
             let sent = sent.unwrap_or_else(|| poster.take().unwrap().join().unwrap());
             assert_eq!(left, if sent { Left::Begun(WrId(9)) } else { Left::NotBegun(WrId(9)) });
             assert_eq!(slots.flush(0), Left::Nothing);
-        });
-    }
-
-    /// A reaper that goes outlasts a send, and none begins afterwards: the buffer is the user's when it has gone.
-    #[test]
-    fn a_reaper_that_goes_outlasts_the_send() {
-        loom::model(|| {
-            let shared = Arc::new((Life::default(), UnsafeCell::new(0u8)));
-            let poster = thread::spawn({
-                let shared = shared.clone();
-                move || {
-                    let (life, payload) = &*shared;
-                    if life.begin_send() {
-                        // SAFETY: loom checks that nobody writes it meanwhile: the very point.
-                        payload.with(|bytes| assert_eq!(unsafe { *bytes }, 0));
-                        life.let_go();
-                    }
-                }
-            });
-            let (life, payload) = &*shared;
-            life.die();
-            life.outlast_send();
-            // SAFETY: as above: the buffer is the user's again.
-            payload.with_mut(|bytes| unsafe { *bytes = 1 });
-            poster.join().unwrap();
         });
     }
 

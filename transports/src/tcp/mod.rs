@@ -20,7 +20,6 @@ mod serve;
 mod settings;
 mod slots;
 mod socket;
-mod stall;
 mod transport;
 mod vector;
 

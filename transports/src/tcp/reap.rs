@@ -2,7 +2,7 @@
 //! registered memory. Only this half completes work requests.
 //!
 //! Deliberately no deadlines of work requests: a stage keeps them and calls `cancel` or `abort`. It does watch
-//! that its lanes move (see [`super::stall`]). A turn with nothing outstanding costs no system call.
+//! that its lanes move (see [`crate::stall`]). A turn with nothing outstanding costs no system call.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -13,10 +13,10 @@ use super::frame::{self, ANSWER_BYTES, Answer, COUNT_MAX, HEAD_BYTES, Kind, Viol
 use super::inbox::{Inbox, Received};
 use super::lane::ReapEnd;
 use super::slots::{Awaited, Left, TakenBack};
-use super::stall::{Looks, Stand};
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::link::{Arming, Cancelled, LinkEnd, LinkId, Reap};
+use crate::stall::{Looks, Stand};
 use crate::wr::{Completion, Completions, Op, Outcome, WrId};
 
 /// See the file's head.

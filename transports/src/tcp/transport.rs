@@ -10,7 +10,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::counters::Counters;
 use super::hello::{ANSWER_BYTES, Hello};
-use super::lane::{Lane, Life, Pair, PostEnd, ReapEnd, ServeEnd};
+use super::lane::{Lane, Pair, PostEnd, ReapEnd, ServeEnd};
 use super::post::TcpPost;
 use super::reap::TcpReap;
 use super::serve::TcpServe;
@@ -22,6 +22,7 @@ use crate::clock::{Nanos, until};
 use crate::control::{Control, Preamble};
 use crate::error::Error;
 use crate::exhausted::{connecting, spare};
+use crate::life::Life;
 use crate::link::{Halves, Link, LinkEnd, Wakes};
 use crate::memory::{Access, Memory, Regions};
 use crate::transport::{
