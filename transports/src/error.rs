@@ -54,6 +54,14 @@ pub enum Error {
         /// Its port is down, it has no address, its device refused …, and what to do.
         reason: String,
     },
+    /// Something that a transport stands on is not on this machine.
+    #[error("transport `{transport}` cannot work here: {what}")]
+    Missing {
+        /// Its type.
+        transport: &'static str,
+        /// What is missing, and how to get it.
+        what: String,
+    },
     /// The peer refused us, or we it.
     #[error("peer {peer} refused: {reason}")]
     Refused {

@@ -17,6 +17,8 @@ mod life;
 pub mod link;
 pub mod loopback;
 pub mod memory;
+#[cfg(feature = "rdma")]
+pub mod rdma;
 pub mod sim;
 mod stall;
 mod sync;
