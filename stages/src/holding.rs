@@ -230,7 +230,7 @@ mod tests {
         for batch in 0..2 {
             let marks = Marks::default();
             ledger.batches.open(batch, Opening { len: 1, first: batch, last: batch, failed: 0, marks });
-            let span = Span { region: RegionId(0), offset: 0, key: 0 };
+            let span = Span { region: RegionId(0), offset: 0 };
             ledger.at(batch).bear(&Birth {
                 request: batch,
                 batch,

@@ -65,8 +65,6 @@ pub struct RegionView {
     pub len: u64,
     /// What we may do.
     pub access: Access,
-    /// What transports want quoted (an rkey); 0 for none.
-    pub key: u64,
 }
 
 impl SegmentView {

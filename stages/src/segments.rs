@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use pipeline_transports::control::page::{REGION_BYTES, REGION_KEYS_MAX, keys_bytes, part_bytes};
+use pipeline_transports::transport::KEYS_MAX;
 use pipeline_transports::{Access, RegionId};
 
 use crate::peer::{RegionView, SegmentView};
@@ -26,7 +28,21 @@ pub enum SegmentError {
     /// The offset space of the segment is used up.
     #[error("segment `{0}` has no offsets left for {1} bytes")]
     TooLong(String, u64),
+    /// Transports want more told of a region than a page holds.
+    #[error(
+        "{bytes} bytes of keys of one region for segment `{segment}`; at most {KEYS_MAX} a transport and {REGION_KEYS_MAX} in all are told: use fewer NICs or larger regions"
+    )]
+    Keys {
+        /// Where it should have gone.
+        segment: String,
+        /// Bytes of all keys.
+        bytes: usize,
+    },
 }
+
+/// What transports want their counterparts to know of a region: index in [`crate::world::World::transports`], and the
+/// transport's own bytes. Only of those that want anything.
+pub type RegionKeys = Vec<(u16, Vec<u8>)>;
 
 /// Where a page of regions starts: index of the segment, in order of names, and of the region in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +62,8 @@ pub struct SegmentPart {
     pub regions_total: u32,
     /// Name, kind, whole length, and these regions only.
     pub view: SegmentView,
+    /// Of each of them.
+    pub keys: Vec<RegionKeys>,
 }
 
 /// A page of the table.
@@ -62,7 +80,37 @@ pub struct SegmentPage {
 #[derive(Default)]
 struct Table {
     version: u64,
-    segments: BTreeMap<String, SegmentView>,
+    segments: BTreeMap<String, Segment>,
+}
+
+struct Segment {
+    view: SegmentView,
+    /// As long as the view's regions.
+    keys: Vec<RegionKeys>,
+}
+
+impl Segment {
+    /// What of it fits from `at` on (one region at least if it is `alone`), and the index of the first region that does not.
+    fn part(&self, at: Cursor, used: &mut usize, max: usize, alone: bool) -> (SegmentPart, usize) {
+        let first = at.region as usize;
+        let mut end = first;
+        for keys in &self.keys[first..] {
+            let bytes = REGION_BYTES + keys.iter().map(|(_, k)| keys_bytes(k)).sum::<usize>();
+            if *used + bytes > max && !(alone && end == first) {
+                break;
+            }
+            *used += bytes;
+            end += 1;
+        }
+        let view = SegmentView {
+            regions: self.view.regions[first..end].to_vec(),
+            name: self.view.name.clone(),
+            kind: self.view.kind.clone(),
+            ..self.view
+        };
+        let regions_total = self.keys.len() as u32;
+        (SegmentPart { at, regions_total, view, keys: self.keys[first..end].to_vec() }, end)
+    }
 }
 
 /// All segments of this node. Its lock is taken by control, by registration and by `submit` of requests
@@ -95,29 +143,35 @@ impl SegmentTable {
             return Err(SegmentError::Full(self.limit));
         }
         let view = SegmentView { name: name.to_owned(), kind: kind.to_owned(), ..SegmentView::default() };
-        table.segments.insert(name.to_owned(), view);
+        table.segments.insert(name.to_owned(), Segment { view, keys: Vec::new() });
         table.version += 1;
         Ok(())
     }
 
-    /// Appends a region; answers its first offset in the segment.
+    /// Appends a region, with what transports want told of it; answers its first offset in the segment.
     ///
     /// # Errors
-    /// [`SegmentError`]: no such segment, or its offsets are used up.
+    /// [`SegmentError`]: no such segment, its offsets are used up, or there is too much to tell.
     pub fn append(
         &self,
         name: &str,
         id: RegionId,
         len: u64,
         access: Access,
-        key: u64,
+        keys: RegionKeys,
     ) -> Result<u64, SegmentError> {
+        let bytes = keys.iter().map(|(_, k)| keys_bytes(k)).sum();
+        if bytes > REGION_KEYS_MAX || keys.iter().any(|(_, k)| k.len() > KEYS_MAX) {
+            return Err(SegmentError::Keys { segment: name.to_owned(), bytes });
+        }
         let mut table = self.write();
         let segment = table.segments.get_mut(name).ok_or_else(|| SegmentError::Unknown(name.to_owned()))?;
-        let start = segment.len;
+        let view = &mut segment.view;
+        let start = view.len;
         let full = || SegmentError::TooLong(name.to_owned(), len);
-        segment.len = start.checked_add(len).ok_or_else(full)?;
-        segment.regions.push(RegionView { id, start, len, access, key });
+        view.len = start.checked_add(len).ok_or_else(full)?;
+        view.regions.push(RegionView { id, start, len, access });
+        segment.keys.push(keys);
         table.version += 1;
         Ok(start)
     }
@@ -128,9 +182,11 @@ impl SegmentTable {
         let mut table = self.write();
         let mut found = false;
         for segment in table.segments.values_mut() {
-            let before = segment.regions.len();
-            segment.regions.retain(|r| r.id != id);
-            found |= segment.regions.len() < before;
+            while let Some(at) = segment.view.regions.iter().position(|r| r.id == id) {
+                segment.view.regions.remove(at);
+                segment.keys.remove(at);
+                found = true;
+            }
         }
         table.version += u64::from(found);
         found
@@ -141,22 +197,22 @@ impl SegmentTable {
         let mut table = self.write();
         let gone = table.segments.remove(name)?;
         table.version += 1;
-        Some(gone)
+        Some(gone.view)
     }
 
     /// A copy of one segment.
     pub fn view(&self, name: &str) -> Option<SegmentView> {
-        self.read().segments.get(name).cloned()
+        self.read().segments.get(name).map(|s| s.view.clone())
     }
 
     /// The region of segment `name` that holds `offset`.
     pub fn region_at(&self, name: &str, offset: u64) -> Option<RegionView> {
-        self.read().segments.get(name)?.region_at(offset).copied()
+        self.read().segments.get(name)?.view.region_at(offset).copied()
     }
 
     /// Names and kinds, by name.
     pub fn names(&self) -> Vec<(String, String)> {
-        self.read().segments.values().map(|s| (s.name.clone(), s.kind.clone())).collect()
+        self.read().segments.values().map(|s| (s.view.name.clone(), s.view.kind.clone())).collect()
     }
 
     /// Grows with every change.
@@ -164,35 +220,28 @@ impl SegmentTable {
         self.read().version
     }
 
-    /// Up to `max_regions` regions from `from` on. An empty segment counts as one.
-    pub fn page(&self, from: Cursor, max_regions: usize) -> SegmentPage {
+    /// What `max_bytes` hold from `from` on, and one thing at least.
+    pub fn page(&self, from: Cursor, max_bytes: usize) -> SegmentPage {
         let table = self.read();
         let mut page = SegmentPage { version: table.version, ..SegmentPage::default() };
-        let mut room = max_regions.max(1);
+        let mut used = 0;
         for (i, segment) in table.segments.values().enumerate().skip(from.segment as usize) {
             let first = if i == from.segment as usize { from.region as usize } else { 0 };
-            let first = first.min(segment.regions.len());
-            if room == 0 {
-                page.next = Some(Cursor { segment: i as u32, region: 0 });
+            let at = Cursor { segment: i as u32, region: first.min(segment.keys.len()) as u32 };
+            let head = part_bytes(&segment.view.name, &segment.view.kind);
+            if !page.parts.is_empty() && used + head > max_bytes {
+                page.next = Some(at);
                 return page;
             }
-            let take = room.min(segment.regions.len() - first);
-            let regions = segment.regions[first..first + take].to_vec();
-            page.parts.push(SegmentPart {
-                at: Cursor { segment: i as u32, region: first as u32 },
-                regions_total: segment.regions.len() as u32,
-                view: SegmentView {
-                    regions,
-                    name: segment.name.clone(),
-                    kind: segment.kind.clone(),
-                    ..*segment
-                },
-            });
-            if first + take < segment.regions.len() {
-                page.next = Some(Cursor { segment: i as u32, region: (first + take) as u32 });
+            used += head;
+            let (part, end) = segment.part(at, &mut used, max_bytes, page.parts.is_empty());
+            if !part.keys.is_empty() || segment.keys.is_empty() || page.parts.is_empty() {
+                page.parts.push(part);
+            }
+            if end < segment.keys.len() {
+                page.next = Some(Cursor { segment: i as u32, region: end as u32 });
                 return page;
             }
-            room -= take.max(1);
         }
         page
     }
@@ -210,12 +259,18 @@ impl SegmentTable {
 mod tests {
     use super::*;
 
-    fn ids(table: &SegmentTable, max: usize) -> Vec<(String, Vec<u64>)> {
-        let (mut out, mut from) = (Vec::<(String, Vec<u64>)>::new(), Cursor::default());
+    fn ids(table: &SegmentTable, max: usize) -> Vec<(String, Vec<(u64, usize)>)> {
+        let (mut out, mut from) = (Vec::<(String, Vec<_>)>::new(), Cursor::default());
         loop {
             let page = table.page(from, max);
+            let keys =
+                page.parts.iter().flat_map(|p| &p.keys).flatten().map(|(_, k)| keys_bytes(k)).sum::<usize>();
+            let regions: usize = page.parts.iter().map(|p| p.view.regions.len()).sum();
+            let heads: usize = page.parts.iter().map(|p| part_bytes(&p.view.name, "dram")).sum();
+            let bytes = keys + regions * REGION_BYTES + heads;
+            assert!(bytes <= max || regions + page.parts.len() <= 2, "{bytes} bytes on a page of {max}");
             for part in page.parts {
-                let ids = part.view.regions.iter().map(|r| r.id.0);
+                let ids = part.view.regions.iter().zip(&part.keys).map(|(r, k)| (r.id.0, k.len()));
                 match out.last_mut() {
                     Some((name, have)) if *name == part.view.name => have.extend(ids),
                     _ => out.push((part.view.name.clone(), ids.collect())),
@@ -228,20 +283,22 @@ mod tests {
         }
     }
 
-    /// Whatever the page size, the pages of a table put together are the table, empty segments included.
+    /// Whatever the page size, the pages of a table put together are the table, empty segments and keys included, and no
+    /// page with more than one region is larger than allowed.
     #[test]
     fn pages_make_the_whole() {
         let table = SegmentTable::new(4);
         for (name, count) in [("a", 5), ("b", 0), ("c", 3), ("d", 0)] {
             table.create(name, "dram").unwrap();
             for i in 0..count {
-                table.append(name, RegionId(i), 10, Access::Read, 0).unwrap();
+                let keys = (0..i as u16).map(|t| (t, vec![t as u8; 20])).collect();
+                table.append(name, RegionId(i), 10, Access::Read, keys).unwrap();
             }
         }
-        let whole = ids(&table, 1000);
+        let whole = ids(&table, 10_000);
         assert_eq!(whole.len(), 4);
-        assert_eq!(whole[0], ("a".to_owned(), vec![0, 1, 2, 3, 4]));
-        for max in 1..12 {
+        assert_eq!(whole[0], ("a".to_owned(), vec![(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]));
+        for max in 1..800 {
             assert_eq!(ids(&table, max), whole, "page size {max}");
         }
         assert_eq!(table.create("e", "dram"), Err(SegmentError::Full(4)));
@@ -255,16 +312,21 @@ mod tests {
         assert_eq!(table.create("kv", "dram"), Err(SegmentError::Exists("kv".into())));
         assert_eq!(table.create("../kv", "dram"), Err(SegmentError::BadName("../kv".into())));
         for i in 0..3 {
-            assert_eq!(table.append("kv", RegionId(i), 10, Access::ReadWrite, 0), Ok(i * 10));
+            assert_eq!(table.append("kv", RegionId(i), 10, Access::ReadWrite, Vec::new()), Ok(i * 10));
         }
         let before = table.version();
         assert!(table.remove_region(RegionId(1)) && !table.remove_region(RegionId(1)));
         assert_eq!(table.version(), before + 1);
         assert!(table.region_at("kv", 15).is_none());
         assert_eq!(table.region_at("kv", 25).map(|r| r.id), Some(RegionId(2)));
-        assert_eq!(table.append("kv", RegionId(9), 1, Access::Read, 0), Ok(30));
-        let error = table.append("kv", RegionId(8), u64::MAX, Access::Read, 0);
+        assert_eq!(table.append("kv", RegionId(9), 1, Access::Read, Vec::new()), Ok(30));
+        let error = table.append("kv", RegionId(8), u64::MAX, Access::Read, Vec::new());
         assert_eq!(error, Err(SegmentError::TooLong("kv".into(), u64::MAX)));
-        assert!(table.append("no", RegionId(8), 1, Access::Read, 0).is_err());
+        assert!(table.append("no", RegionId(8), 1, Access::Read, Vec::new()).is_err());
+        let keys = vec![(0, vec![1; KEYS_MAX + 1])];
+        let error = table.append("kv", RegionId(8), 1, Access::Read, keys);
+        assert!(matches!(error, Err(SegmentError::Keys { .. })));
+        let keys = (0..32).map(|t| (t, vec![1; KEYS_MAX])).collect();
+        assert!(table.append("kv", RegionId(8), 1, Access::Read, keys).is_err());
     }
 }

@@ -25,8 +25,6 @@ pub struct Span {
     pub region: RegionId,
     /// First byte, from the region's start.
     pub offset: u64,
-    /// Where the transport wants it from the peer's region page (an rkey, say); 0 where it wants nothing.
-    pub key: u64,
 }
 
 /// Moves `len` bytes between `local` and `remote`.

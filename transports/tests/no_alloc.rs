@@ -49,7 +49,7 @@ impl Arming for Asleep {
 
 /// Sixteen thousand requests through a link: how many ended well.
 fn drive<T: Transport>(pair: &mut Pair<T>, link: LinkId, (near, far): (RegionId, RegionId)) -> u64 {
-    let span = |region| Span { region, offset: 0, key: 0 };
+    let span = |region| Span { region, offset: 0 };
     let mut out = Completions::with_capacity(64);
     pair.initiator.pin(near).unwrap();
     let before = ALLOCATIONS.with(Cell::get);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipeline_stages::World;
+use pipeline_stages::segments::RegionKeys;
 use pipeline_transports::memory::{Memory, Region};
 use pipeline_transports::transport::Registration;
 use pipeline_transports::{Access, RegionId};
@@ -29,14 +30,18 @@ impl Book {
         let registrations = world.transports.iter().map(|t| t.transport.register(&memory, access));
         let registrations = registrations.collect::<Result<Vec<_>, _>>()?;
         let id = world.regions.add(memory, access)?;
+        for registration in &registrations {
+            registration.bind(id);
+        }
         self.entries().insert(id, registrations);
         Ok(Region::new(&world.regions, id)?)
     }
 
-    /// Appends a region to a segment, with what the transports want quoted for it.
+    /// Appends a region to a segment, with what the transports want their counterparts to know of it.
     pub(crate) fn publish(&self, world: &World, segment: &str, id: RegionId) -> Result<u64, Error> {
         let facts = world.regions.facts(id).ok_or(pipeline_transports::Error::NotRegistered(id))?;
-        Ok(world.segments.append(segment, id, facts.len, facts.access, 0)?)
+        let keys = self.entries().get(&id).map_or_else(Vec::new, |known| keys(known));
+        Ok(world.segments.append(segment, id, facts.len, facts.access, keys)?)
     }
 
     pub(crate) fn unregister(&self, world: &World, region: Region) -> Result<Memory, (Region, Error)> {
@@ -45,7 +50,8 @@ impl Book {
         match region.unregister() {
             Ok(memory) => {
                 world.segments.remove_region(id);
-                self.entries().remove(&id);
+                let registrations = self.entries().remove(&id);
+                drop(registrations);
                 Ok(memory)
             }
             Err((region, error)) => Err((region, error.into())),
@@ -88,4 +94,10 @@ impl Book {
     fn entries(&self) -> MutexGuard<'_, HashMap<RegionId, Vec<Registration>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What each transport wants told, in the order of the file.
+fn keys(registrations: &[Registration]) -> RegionKeys {
+    let told = registrations.iter().enumerate().map(|(t, known)| (t as u16, known.keys()));
+    told.filter(|(_, keys)| !keys.is_empty()).collect()
 }

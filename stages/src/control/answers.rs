@@ -94,7 +94,8 @@ async fn answer(shared: &Arc<Shared>, files: Option<Arc<FileSession>>, message: 
             Message::error(ErrorCode::UNSUPPORTED, format_args!("transport `{transport}` takes no exchange"))
         }
         (Message::GetSegments { segment, region }, Some(_)) => {
-            Message::Segments(pages::tell(&world.segments, segment, region))
+            let names: Vec<_> = world.transports.iter().map(|t| t.name.as_str()).collect();
+            Message::Segments(pages::tell(&world.segments, &names, segment, region))
         }
         (Message::File(request), Some(_)) if request.begins() && *shared.leaving.borrow() => {
             Message::error(ErrorCode::LEAVING, "the node is leaving; try again when it is back")

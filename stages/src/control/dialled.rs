@@ -21,6 +21,7 @@ use super::pulls::Places;
 use super::session::Session;
 use super::settings::backoff;
 use super::shared::{Running, Shared, lock};
+use super::starts::Learning;
 use crate::peer::{Peer, PeerId, PeerState, PeerView};
 use crate::peer_events::PeerEvent;
 
@@ -209,6 +210,7 @@ impl Dialled {
                 let (session, wire) =
                     Session::new(&self.peer.label, connected.established, connected.remote, connected.stream);
                 let session = Arc::new(session);
+                let _start = shared.starts.hold(&shared.world, session.hello.incarnation);
                 *lock(&self.session) = Some(session.clone());
                 let mut answers = Answers::new(shared, &session, Some(self.clone()));
                 let error = tokio::select! {
@@ -288,8 +290,13 @@ impl Dialled {
         offers: Vec<Offer>,
         by: Nanos,
     ) -> Result<(), Error> {
-        let (version, segments) = pages::load(session, shared.settings.peer_regions, by).await?;
         let (name, incarnation) = (session.hello.name.clone(), session.hello.incarnation);
+        let _start = shared.starts.hold(&shared.world, incarnation);
+        let mut learning = Learning::new(&shared.world, &session.peer, incarnation, &offers);
+        let mut learn =
+            |transport: &str, region, len, keys: &[u8]| learning.region(transport, region, len, keys);
+        let (version, segments) = pages::load(session, shared.settings.peer_regions, &mut learn, by).await?;
+        drop(learning);
         let unfenced = shared.world.peers.unfenced(incarnation);
         let before = self.peer.view.load();
         let same = before.incarnation == incarnation;

@@ -16,6 +16,7 @@ use super::post::{abort, deliver, seats};
 use super::session::Session;
 use super::settings::backoff;
 use super::shared::{Known, Shared, lock, new_link};
+use super::starts::counterpart;
 use crate::mail::{Half, Mail, SeatId};
 use crate::peer::{LinkLife, LinkRef, PeerId};
 use crate::world::World;
@@ -111,16 +112,10 @@ pub(crate) fn lanes(world: &World, transport: u16) -> impl Iterator<Item = (Seat
 fn ways(shared: &Shared, offers: &[Offer]) -> Vec<Way> {
     let mut ways = Vec::new();
     for (t, entry) in shared.world.transports.iter().enumerate() {
-        // The peer's transport of the same name, else its first of the kind.
-        let same_kind = |o: &&(usize, &Offer)| o.1.kind == entry.kind;
-        let of_kind: Vec<_> = offers.iter().enumerate().collect();
-        let of_kind: Vec<_> = of_kind.iter().filter(same_kind).collect();
-        let Some((offer, _)) = of_kind.iter().find(|o| o.1.name == entry.name).or(of_kind.first()) else {
-            continue;
-        };
+        let Some(offer) = counterpart(entry, offers) else { continue };
         for (seat, lane) in lanes(&shared.world, t as u16) {
             let state = State::Waiting(Instant::now());
-            ways.push(Way { seat, lane, offer: *offer, state, failures: 0 });
+            ways.push(Way { seat, lane, offer, state, failures: 0 });
         }
     }
     ways
@@ -184,7 +179,8 @@ async fn dial_inner(
         incarnation: session.hello.incarnation,
     };
     // Noted before anything can go wrong with it, so that the end of the session finds it.
-    note(shared, path.link, Known { dialled: dialled.clone(), adopted: false, owed })?;
+    let _start = shared.starts.hold(&shared.world, session.hello.incarnation);
+    note(shared, path.link, Known { dialled: dialled.clone(), adopted: false, owed, _start })?;
     let mut via = Via { session: session.clone(), transport: offer.name.clone() };
     let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
     let dialling = entry.transport.dial(&path, offer, &mut via, by);

@@ -19,6 +19,7 @@ mod pulls;
 mod session;
 mod settings;
 mod shared;
+mod starts;
 
 mod throttle;
 
@@ -103,6 +104,7 @@ impl Control {
             shortages: throttle::Throttle::default(),
             fenced: Notify::new(),
             pulls: pulls::Pulls::default(),
+            starts: starts::Starts::default(),
         });
         let (told, hear) = bounded(1);
         let inner = shared.clone();

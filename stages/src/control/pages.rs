@@ -1,21 +1,22 @@
 //! Region tables across the wire: our pages out, a peer's pages in. Deliberately distrustful of what comes:
 //! a view that is published holds ascending regions within their segment, and no more than allowed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use pipeline_transports::Nanos;
-use pipeline_transports::control::page::PAGE_REGIONS;
-use pipeline_transports::control::{Message, RegionEntry, SegmentPage, SegmentPart};
+use pipeline_transports::control::page::PAGE_BYTES;
+use pipeline_transports::control::{Message, RegionEntry, SegmentPage, SegmentPart, TransportKeys};
+use pipeline_transports::{Nanos, RegionId};
 
 use super::error::Error;
 use super::session::Session;
 use crate::peer::{RegionView, SegmentView};
 use crate::segments::{Cursor, SegmentTable};
 
-/// A page of our table, from a segment and a region of it on.
-pub(super) fn tell(table: &SegmentTable, segment: u32, region: u32) -> SegmentPage {
-    let page = table.page(Cursor { segment, region }, PAGE_REGIONS);
+/// A page of our table, from a segment and a region of it on; `names`: of our transports, in their order.
+pub(super) fn tell(table: &SegmentTable, names: &[&str], segment: u32, region: u32) -> SegmentPage {
+    let page = table.page(Cursor { segment, region }, PAGE_BYTES);
+    let keys = keys(&page.parts, names);
     let part = |part: crate::segments::SegmentPart| SegmentPart {
         index: part.at.segment,
         name: part.view.name,
@@ -28,22 +29,43 @@ pub(super) fn tell(table: &SegmentTable, segment: u32, region: u32) -> SegmentPa
     SegmentPage {
         version: page.version,
         parts: page.parts.into_iter().map(part).collect(),
+        keys,
         next: page.next.map(|c| (c.segment, c.region)),
     }
 }
 
+/// By transport, what is said region by region.
+fn keys(parts: &[crate::segments::SegmentPart], names: &[&str]) -> Vec<TransportKeys> {
+    let mut by_transport = BTreeMap::<u16, Vec<(RegionId, Vec<u8>)>>::new();
+    for (region, keys) in parts.iter().flat_map(|part| part.view.regions.iter().zip(&part.keys)) {
+        for (transport, keys) in keys {
+            by_transport.entry(*transport).or_default().push((region.id, keys.clone()));
+        }
+    }
+    let named = |(t, regions)| {
+        let transport = (*names.get(usize::from(t))?).to_owned();
+        Some(TransportKeys { transport, regions })
+    };
+    by_transport.into_iter().filter_map(named).collect()
+}
+
 fn entry(r: &RegionView) -> RegionEntry {
-    RegionEntry { id: r.id, start: r.start, len: r.len, access: r.access, key: r.key }
+    RegionEntry { id: r.id, start: r.start, len: r.len, access: r.access }
 }
 
 fn view(r: &RegionEntry) -> RegionView {
-    RegionView { id: r.id, start: r.start, len: r.len, access: r.access, key: r.key }
+    RegionView { id: r.id, start: r.start, len: r.len, access: r.access }
 }
 
-/// All segments of a peer, and the version of its table. Begins again when the table changes meanwhile.
+/// Hears what a transport of a peer wants known of a region: the transport's name there, region, length and keys.
+pub(super) type Learn<'a> = &'a mut (dyn FnMut(&str, RegionId, u64, &[u8]) + Send);
+
+/// All segments of a peer, and the version of its table. Begins again when the table changes meanwhile. `learn` hears of
+/// each page as it comes, so that nobody has the keys of all regions in hand at once; it may hear of regions that are gone.
 pub(super) async fn load(
     session: &Session,
     limit: usize,
+    learn: Learn<'_>,
     by: Nanos,
 ) -> Result<(u64, Vec<Arc<SegmentView>>), Error> {
     'again: loop {
@@ -61,7 +83,14 @@ pub(super) async fn load(
                 return Err(protocol(session, "region pages that go round in circles"));
             }
             at = page.next;
-            gathered.add(page).map_err(|reason| protocol(session, reason))?;
+            let keys = gathered.add(page).map_err(|reason| protocol(session, reason))?;
+            for (transport, region, len, keys) in &keys {
+                learn(transport, *region, *len, keys);
+            }
+            if !keys.is_empty() {
+                // Devices' tables may take a while; others get their turn between two pages.
+                tokio::task::yield_now().await;
+            }
         }
         let segments = gathered.segments.into_iter().map(Arc::new).collect();
         return Ok((version.unwrap_or_default(), segments));
@@ -81,6 +110,23 @@ fn protocol(session: &Session, reason: impl Into<String>) -> Error {
     Error::Protocol { peer: session.peer.clone(), reason: reason.into() }
 }
 
+/// The keys of a page, with the lengths of their regions.
+fn told(page: &SegmentPage) -> Result<Told, String> {
+    if page.keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let regions = page.parts.iter().flat_map(|part| &part.regions);
+    let lens: HashMap<_, _> = regions.map(|r| (r.id, r.len)).collect();
+    let mut told = Vec::new();
+    for of in &page.keys {
+        for (region, keys) in &of.regions {
+            let len = lens.get(region).ok_or("keys of a region that is not on their page")?;
+            told.push((of.transport.clone(), *region, *len, keys.clone()));
+        }
+    }
+    Ok(told)
+}
+
 /// A view that grows by pages.
 #[derive(Default)]
 struct Gathered {
@@ -89,8 +135,13 @@ struct Gathered {
     limit: usize,
 }
 
+/// Transport, region, length, keys.
+type Told = Vec<(String, RegionId, u64, Vec<u8>)>;
+
 impl Gathered {
-    fn add(&mut self, page: SegmentPage) -> Result<(), String> {
+    /// Adds a page; answers what transports want known of its regions.
+    fn add(&mut self, page: SegmentPage) -> Result<Told, String> {
+        let told = told(&page)?;
         for part in page.parts {
             self.regions += part.regions.len();
             let announced = self.regions.max(part.regions_total as usize) + 8 * self.segments.len();
@@ -99,7 +150,7 @@ impl Gathered {
             }
             self.part(part)?;
         }
-        Ok(())
+        Ok(told)
     }
 
     fn part(&mut self, part: SegmentPart) -> Result<(), String> {
@@ -139,14 +190,17 @@ mod tests {
         let mut gathered = Gathered { limit, ..Gathered::default() };
         let mut at = Some((0, 0));
         while let Some((segment, region)) = at {
-            let page = tell(table, segment, region);
+            let page = tell(table, &["tcp", "rdma"], segment, region);
             at = page.next;
-            gathered.add(page)?;
+            for (transport, region, _, keys) in gathered.add(page)? {
+                assert_eq!((transport.as_str(), keys), ("rdma", vec![region.0 as u8; 90]));
+            }
         }
         Ok(gathered.segments)
     }
 
-    /// Field case B40: 20 000 regions of one segment, with empty and small neighbours, arrive as they are.
+    /// Field case B40: 20 000 regions of one segment, with keys of eight NICs each and with empty and small neighbours,
+    /// arrive as they are.
     #[test]
     fn many_regions() {
         let table = SegmentTable::new(300);
@@ -155,7 +209,7 @@ mod tests {
         }
         table.create("kv", "dram").unwrap();
         for i in 0..20_000 {
-            table.append("kv", RegionId(i), 4096, Access::Read, i).unwrap();
+            table.append("kv", RegionId(i), 4096, Access::Read, vec![(1, vec![i as u8; 90])]).unwrap();
         }
         table.remove_region(RegionId(77));
         let segments = gather(&table, 1 << 20).unwrap();
@@ -188,6 +242,12 @@ mod tests {
         assert!(add(&|p| p.first = 1).is_err());
         assert!(add(&|p| p.regions[1].start = 9).is_err());
         assert!(add(&|p| p.regions_total = u32::MAX).unwrap_err().contains("announced"));
+        let keys = |id| TransportKeys { transport: "rdma".into(), regions: vec![(RegionId(id), vec![1])] };
+        let page =
+            |id| SegmentPage { parts: vec![part.clone()], keys: vec![keys(id)], ..SegmentPage::default() };
+        let mut gathered = Gathered { limit: 1000, ..Gathered::default() };
+        assert!(gathered.add(page(7)).unwrap_err().contains("not on their page"));
+        assert_eq!(gathered.add(page(0)).unwrap(), [("rdma".to_owned(), RegionId(0), 10, vec![1])]);
     }
 
     /// A name that comes before the others, or one that goes, moves no segment to another index, and an index that was

@@ -15,6 +15,7 @@ use super::dialled::Dialled;
 use super::fences::Owed;
 use super::pulls::Pulls;
 use super::settings::Settings;
+use super::starts::{Start, Starts};
 use super::throttle::Throttle;
 use crate::peer::PeerId;
 use crate::world::World;
@@ -50,6 +51,8 @@ pub(super) struct Shared {
     pub(super) fenced: Notify,
     /// What clients have this node fetch from others.
     pub(super) pulls: Pulls,
+    /// Starts of peers of which transports have learnt.
+    pub(super) starts: Starts,
 }
 
 /// A link we dialled.
@@ -59,6 +62,8 @@ pub(super) struct Known {
     pub(super) adopted: bool,
     /// What is owed when it dies with a WRITE unanswered.
     pub(super) owed: Owed,
+    /// Keeps what was learnt of the peer's regions.
+    pub(super) _start: Arc<Start>,
 }
 
 /// Counts a session as running while it lives.

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn what_came_back_is_not_the_posters() {
         let ledger = crate::testing::ledger(4, 2);
-        let span = Span { region: RegionId(0), offset: 0, key: 0 };
+        let span = Span { region: RegionId(0), offset: 0 };
         let birth = Birth {
             request: 0,
             batch: 0,

@@ -108,7 +108,7 @@ mod tests {
     fn parts_share_their_request() {
         let ledger = ledger(1, 1);
         let (cover, slot) = (ledger.cover_of(0), ledger.at(0));
-        let span = |offset| Span { region: RegionId(7), offset, key: 0 };
+        let span = |offset| Span { region: RegionId(7), offset };
         cover.bear(&Birth {
             request: 0,
             batch: 1,

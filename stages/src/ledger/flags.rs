@@ -18,8 +18,6 @@ const CUT: u32 = 1 << 5;
 const WATCHED: u32 = 1 << 6;
 /// Will be, if it is still here when its holder has looked at all.
 const DEFERRED: u32 = 1 << 7;
-/// The transport wants something quoted.
-pub(super) const KEYED: u32 = 1 << 8;
 /// It stands for the rows of a strided request.
 pub(super) const ROWS: u32 = 1 << 9;
 const ATTEMPT: u32 = 1 << 12;
@@ -176,7 +174,7 @@ mod tests {
     fn flags_keep_apart() {
         let ledger = ledger(1, 1);
         let slot = ledger.at(0);
-        let span = Span { region: RegionId(1), offset: 2, key: 3 };
+        let span = Span { region: RegionId(1), offset: 2 };
         let birth = Birth {
             request: 0,
             batch: 2,
@@ -214,9 +212,9 @@ mod tests {
         let rows = Rows { len: 7, local_stride: 8, remote_stride: 9 };
         slot.set_rows(&rows);
         assert_eq!((slot.rows(), slot.transport(), slot.len()), (Some(rows), Some(TRANSPORTS_MAX), 9));
-        slot.bear(&Birth { op: Op::Read, transport: Some(0), remote: Span { key: 0, ..span }, ..birth });
+        slot.bear(&Birth { op: Op::Read, transport: Some(0), ..birth });
         assert!(!slot.had_respite() && !slot.note_missing() && slot.rows().is_none());
         assert_eq!((slot.transport(), slot.is_charged(), slot.op()), (Some(0), false, Op::Read));
-        assert_eq!((slot.remote().key, slot.link(), slot.post_worker()), (0, LinkId(0), 0));
+        assert_eq!((slot.remote(), slot.link(), slot.post_worker()), (span, LinkId(0), 0));
     }
 }

@@ -113,7 +113,7 @@ mod tests {
     const LENS: [u64; 4] = [10, 20, 5, 30];
 
     fn birth(offset: u64, len: u64) -> Birth {
-        let span = Span { region: RegionId(1), offset, key: 0 };
+        let span = Span { region: RegionId(1), offset };
         Birth {
             request: 0,
             batch: 0,

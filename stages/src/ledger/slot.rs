@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 use pipeline_graph::Nanos;
 use pipeline_transports::{LinkId, RegionId, Span, WorkRequest, WrId};
 
-use super::flags::{KEYED, ROWS, Rows};
+use super::flags::{ROWS, Rows};
 use super::table::{Far, Near};
 use super::{Ledger, RequestSlot};
 use crate::key::Key;
@@ -186,7 +186,6 @@ impl<'a> Slot<'a> {
         Span {
             region: RegionId(self.of_request().local_region.load(Relaxed)),
             offset: self.near.local_offset.load(Relaxed),
-            key: 0,
         }
     }
 
@@ -196,7 +195,6 @@ impl<'a> Slot<'a> {
         Span {
             region: RegionId(self.near.remote_region.load(Relaxed)),
             offset: self.near.remote_offset.load(Relaxed),
-            key: if self.has(KEYED) { self.far().remote_key.load(Relaxed) } else { 0 },
         }
     }
 
@@ -204,10 +202,6 @@ impl<'a> Slot<'a> {
     pub(crate) fn set_remote(&self, remote: &Span) {
         self.near.remote_region.store(remote.region.0, Relaxed);
         self.near.remote_offset.store(remote.offset, Relaxed);
-        if remote.key != 0 {
-            self.far().remote_key.store(remote.key, Relaxed);
-            self.raise(KEYED);
-        }
     }
 
     /// The link chosen for it.
@@ -241,11 +235,11 @@ impl<'a> Slot<'a> {
     }
 
     /// Says that a cover slice stands for rows. It is never posted itself, so they lie in fields that only a posted slice
-    /// needs: remote region, link, remote key.
+    /// needs (remote region, link), and apart.
     pub(crate) fn set_rows(&self, rows: &Rows) {
         self.near.remote_region.store(rows.len, Relaxed);
         self.near.link.store(rows.local_stride, Relaxed);
-        self.far().remote_key.store(rows.remote_stride, Relaxed);
+        self.far().remote_stride.store(rows.remote_stride, Relaxed);
         self.raise(ROWS);
     }
 
@@ -270,7 +264,7 @@ impl<'a> Slot<'a> {
         self.has(ROWS).then(|| Rows {
             len: self.near.remote_region.load(Relaxed),
             local_stride: self.near.link.load(Relaxed),
-            remote_stride: self.far().remote_key.load(Relaxed),
+            remote_stride: self.far().remote_stride.load(Relaxed),
         })
     }
 
@@ -279,7 +273,7 @@ impl<'a> Slot<'a> {
     pub(crate) fn work(&self, key: Key) -> (WorkRequest, Nanos) {
         let request = self.of_request();
         let region = RegionId(request.local_region.load(Relaxed));
-        let local = Span { region, offset: self.near.local_offset.load(Relaxed), key: 0 };
+        let local = Span { region, offset: self.near.local_offset.load(Relaxed) };
         let (id, op, remote, len) = (WrId(key.raw()), self.op(), self.remote(), self.len());
         (WorkRequest { id, op, local, remote, len }, request.deadline.load(Relaxed))
     }

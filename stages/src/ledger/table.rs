@@ -24,12 +24,12 @@ pub(super) struct Near {
     pub(super) remote_region: AtomicU64,
 }
 
-/// What a slice needs that is held, or that is sent by a transport with keys. Links are positions in the table.
+/// What a slice needs that is held, or that stands for rows. Links are positions in the table.
 #[derive(Default)]
 #[repr(align(32))]
 pub(crate) struct Far {
-    /// What the transport wants quoted; only of a slice whose flags say so.
-    pub(super) remote_key: AtomicU64,
+    /// Of a strided request, from row to row there: only of a cover slice whose flags say so.
+    pub(super) remote_stride: AtomicU64,
     /// When it fires in the wheel of its holder, in ticks.
     pub(crate) wheel_tick: AtomicU64,
     /// Previous in the list.

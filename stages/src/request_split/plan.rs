@@ -129,11 +129,7 @@ impl<'a> Plan<'a> {
         if len > self.limit {
             return Err(self.refuse(Reason::TooLarge { asked: len, limit: self.limit }));
         }
-        Ok(Part {
-            local_offset: local,
-            remote: Span { region: region.id, offset: within, key: region.key },
-            len,
-        })
+        Ok(Part { local_offset: local, remote: Span { region: region.id, offset: within }, len })
     }
 
     /// Draws the next piece if it has at most `bytes` bytes, and moves the cut. An error ends it early: the next

@@ -14,7 +14,7 @@ use crate::seats::Joined;
 pub(super) const RUN: usize = 64;
 /// What no slice names.
 pub(super) const NO_LINK: LinkId = LinkId(u64::MAX);
-const NOWHERE: Span = Span { region: RegionId(0), offset: 0, key: 0 };
+const NOWHERE: Span = Span { region: RegionId(0), offset: 0 };
 const BLANK: WorkRequest = WorkRequest { id: WrId(0), op: Op::Read, local: NOWHERE, remote: NOWHERE, len: 0 };
 
 /// Slices of one link that came one after the other.

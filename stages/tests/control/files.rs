@@ -29,7 +29,7 @@ pub fn node(access: Access) -> Node {
     let len = 1 << 20;
     let region = rig.world.regions.add(Memory::allocate(len).unwrap(), access).unwrap();
     rig.world.segments.create("data", "dir").unwrap();
-    rig.world.segments.append("data", region, len, access, 0).unwrap();
+    rig.world.segments.append("data", region, len, access, Vec::new()).unwrap();
     rig.world.files.add(Root::open("data", dir.path(), region, len, access).unwrap());
     Node { rig, region, dir }
 }

@@ -18,14 +18,14 @@ use crate::rig::{Rig, With, by, eventually, settings};
 fn open_gives_view_and_links() {
     let (a, b) = (Rig::new("a", With::Both, settings()), Rig::new("b", With::Both, settings()));
     b.world.segments.create("kv", "dram").unwrap();
-    b.world.segments.append("kv", RegionId(5), 100, Access::Read, 9).unwrap();
+    b.world.segments.append("kv", RegionId(5), 100, Access::Read, Vec::new()).unwrap();
     let id = a.control.open(&b.address(), by(5)).unwrap();
     let peer = a.peer(id);
     assert_eq!(peer.state(), PeerState::Up);
     let view = peer.view.load();
     assert_eq!((view.name.as_str(), view.incarnation), ("b", b.world.incarnation));
     let region = view.segments[0].region_at(99).unwrap();
-    assert_eq!((region.id, region.access, region.key), (RegionId(5), Access::Read, 9));
+    assert_eq!((region.id, region.access), (RegionId(5), Access::Read));
     eventually("one loopback link and two TCP lanes", || peer.links.load().len() == 3);
     let links = peer.links.load();
     assert_eq!(links.iter().map(|l| l.id).collect::<HashSet<_>>().len(), 3);
@@ -52,13 +52,13 @@ fn twenty_thousand_regions() {
     let (a, b) = (Rig::new("a", With::Tcp, settings()), Rig::new("b", With::Tcp, settings()));
     b.world.segments.create("kv", "dram").unwrap();
     for i in 0..20_000 {
-        b.world.segments.append("kv", RegionId(i), 4096, Access::Read, 0).unwrap();
+        b.world.segments.append("kv", RegionId(i), 4096, Access::Read, Vec::new()).unwrap();
     }
     let id = a.control.open(&b.address(), by(10)).unwrap();
     let last = |offset| a.peer(id).view.load().segments[0].region_at(offset).map(|r| r.id.0);
     assert_eq!(last(19_999 * 4096), Some(19_999));
     assert_eq!(last(20_000 * 4096), None);
-    b.world.segments.append("kv", RegionId(77_777), 4096, Access::Read, 0).unwrap();
+    b.world.segments.append("kv", RegionId(77_777), 4096, Access::Read, Vec::new()).unwrap();
     a.control.refresh(id, by(5)).unwrap();
     assert_eq!(last(20_000 * 4096), Some(77_777));
 }

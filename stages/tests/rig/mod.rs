@@ -55,7 +55,7 @@ pub fn target(config: &Config, lens: &[u64], access: Access) -> Target {
     let (mut start, mut views) = (0, Vec::new());
     for &len in lens {
         let id = regions.add(Memory::allocate(len).unwrap(), access).unwrap();
-        views.push(RegionView { id, start, len, access, key: 0 });
+        views.push(RegionView { id, start, len, access });
         start += len;
     }
     let segment = SegmentView { name: "kv".into(), kind: "dram".into(), len: start, regions: views };

@@ -70,8 +70,7 @@ impl Node {
 
     /// What peers know of it.
     pub fn view(&self) -> PeerView {
-        let region =
-            RegionView { id: self.shared, start: 0, len: 2 * HALF, access: Access::ReadWrite, key: 0 };
+        let region = RegionView { id: self.shared, start: 0, len: 2 * HALF, access: Access::ReadWrite };
         let segment =
             SegmentView { name: "kv".into(), kind: "dram".into(), len: 2 * HALF, regions: vec![region] };
         PeerView {

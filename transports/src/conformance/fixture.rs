@@ -29,9 +29,9 @@ pub trait Fixture: Sized {
     fn add_local(&mut self, memory: Memory) -> RegionId {
         self.initiator().add(memory, Access::Local).expect("the fixture's table has room")
     }
-    /// Registers memory of the target. Answers what a request must quote: region and key.
-    fn add_remote(&mut self, memory: Memory, access: Access) -> (RegionId, u64) {
-        (self.target().add(memory, access).expect("the fixture's table has room"), 0)
+    /// Registers memory of the target, and lets the initiator learn of it. Answers what a request must name.
+    fn add_remote(&mut self, memory: Memory, access: Access) -> RegionId {
+        self.target().add(memory, access).expect("the fixture's table has room")
     }
     /// Dials one more link and lets all halves adopt their ends.
     fn connect(&mut self) -> LinkId;

@@ -16,14 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A region, and the bytes it must hold.
 pub(super) struct Buffer {
     pub(super) region: RegionId,
-    key: u64,
     pub(super) expect: Vec<u8>,
 }
 
 impl Buffer {
     /// The span from `offset` on.
     pub(super) fn at(&self, offset: u64) -> Span {
-        Span { region: self.region, offset, key: self.key }
+        Span { region: self.region, offset }
     }
 }
 
@@ -52,14 +51,14 @@ impl<F: Fixture> Rig<F> {
     /// Memory of the initiator, filled by `seed`.
     pub(super) fn local(&mut self, len: u64, seed: u64) -> Buffer {
         let (memory, expect) = filled(len, seed);
-        Buffer { region: self.fixture.add_local(memory), key: 0, expect }
+        Buffer { region: self.fixture.add_local(memory), expect }
     }
 
     /// Memory of the target, filled by `seed`.
     pub(super) fn remote(&mut self, len: u64, seed: u64, access: Access) -> Buffer {
         let (memory, expect) = filled(len, seed);
-        let (region, key) = self.fixture.add_remote(memory, access);
-        Buffer { region, key, expect }
+        let region = self.fixture.add_remote(memory, access);
+        Buffer { region, expect }
     }
 
     /// A request with a fresh id.

@@ -253,8 +253,8 @@ mod tests {
             assert_eq!(read(step.encode()).unwrap(), step);
         }
         let mut newer = Step::Proof([7; 32]).encode();
-        newer[4] = 2;
-        assert!(matches!(read(newer), Err(WireError::Version { ours: 1, theirs: 2 })));
+        newer[4] = 3;
+        assert!(matches!(read(newer), Err(WireError::Version { ours: 2, theirs: 3 })));
         let mut huge = Step::Proof([7; 32]).encode();
         huge[11] = 0x7f;
         assert!(matches!(read(huge), Err(WireError::TooLong { .. })));

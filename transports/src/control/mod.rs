@@ -23,7 +23,7 @@ pub use file_message::{Compared, FileAnswer, FileEntry, FileKind, FileRequest, H
 pub use handshake::{Established, Identity};
 pub use hello::{Hello, RefusalCode};
 pub use message::{ErrorCode, Message};
-pub use page::{RegionEntry, SegmentPage, SegmentPart};
+pub use page::{RegionEntry, SegmentPage, SegmentPart, TransportKeys};
 pub use preamble::Preamble;
 pub use pull_message::{Pull, Token};
 pub use wire_error::WireError;

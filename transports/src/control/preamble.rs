@@ -20,7 +20,7 @@ use crate::transport::SessionId;
 /// Starts every connection. The first byte is not ASCII, so no text protocol is mistaken for ours.
 pub const MAGIC: [u8; 4] = [0x89, b'P', b'L', b'N'];
 /// Version of the control protocol and of the preamble.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes before the name.
 pub const HEADER: usize = 36;
 /// Longest transport name, bytes.
@@ -156,7 +156,7 @@ mod tests {
         let lane = Preamble::lane(SessionId(*b"0123456789abcdef"), LinkId(7), "tcp", vec![0xaa, 0xbb]);
         let bytes = lane.encode().unwrap();
         let golden = [
-            &[0x89, 0x50, 0x4c, 0x4e, 1, 0, 2, 0][..],
+            &[0x89, 0x50, 0x4c, 0x4e, 2, 0, 2, 0][..],
             b"0123456789abcdef",
             &[3, 0, 2, 0],
             &[7, 0, 0, 0, 0, 0, 0, 0],
@@ -180,7 +180,7 @@ mod tests {
             bytes[at] = byte;
             bytes
         };
-        assert!(matches!(read(&with(4, 9)), Err(WireError::Version { ours: 1, theirs: 9 })));
+        assert!(matches!(read(&with(4, 9)), Err(WireError::Version { ours: 2, theirs: 9 })));
         assert!(matches!(read(&with(6, 3)), Err(WireError::Malformed(_))));
         assert!(matches!(read(&with(25, 1)), Err(WireError::TooLong { got: 257, limit: 64, .. })));
         assert!(matches!(read(&with(27, 0xff)), Err(WireError::TooLong { limit: 1024, .. })));

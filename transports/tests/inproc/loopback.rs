@@ -26,7 +26,7 @@ fn loopback_to_itself() {
     let to = regions.add(Memory::allocate(64).unwrap(), Access::Write).unwrap();
     regions.write_from(from, 0, b"to myself").unwrap();
     regions.pin(from).unwrap();
-    let span = |region: RegionId| Span { region, offset: 0, key: 0 };
+    let span = |region: RegionId| Span { region, offset: 0 };
     let work = WorkRequest { id: WrId(5), op: Op::Write, local: span(from), remote: span(to), len: 9 };
     assert_eq!(halves.post.post(0, id, &[work]).taken, 1);
     let mut out = Completions::with_capacity(4);
@@ -78,7 +78,7 @@ fn wakes_are_rung() {
     let from = regions.add(Memory::allocate(64).unwrap(), Access::Local).unwrap();
     regions.pin(from).unwrap();
     let to = far.add(Memory::allocate(64).unwrap(), Access::Write).unwrap();
-    let span = |region| Span { region, offset: 0, key: 0 };
+    let span = |region| Span { region, offset: 0 };
     let work = WorkRequest { id: WrId(1), op: Op::Write, local: span(from), remote: span(to), len: 9 };
     let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
     halves.post.flush(0);

@@ -54,7 +54,7 @@ impl World {
     }
 
     fn work(&self, id: u64, op: Op, offset: u64, len: u64) -> WorkRequest {
-        let span = |region| Span { region, offset, key: 0 };
+        let span = |region| Span { region, offset };
         WorkRequest { id: WrId(id), op, local: span(self.near), remote: span(self.far), len }
     }
 

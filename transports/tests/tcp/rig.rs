@@ -176,7 +176,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
 }
 
 pub fn request(id: u64, op: Op, local: (RegionId, u64), remote: (RegionId, u64), len: u64) -> WorkRequest {
-    let span = |(region, offset)| Span { region, offset, key: 0 };
+    let span = |(region, offset)| Span { region, offset };
     WorkRequest { id: WrId(id), op, local: span(local), remote: span(remote), len }
 }
 

@@ -47,7 +47,7 @@ fn an_opener_does_not_believe_it_either() {
         let len = u16::from_le_bytes([opening[26], opening[27]]) as usize;
         stream.read_exact(&mut vec![0; len]).unwrap();
         let head = |number: u8, body: &[u8]| {
-            let mut b = vec![0x89, 0x50, 0x4c, 0x4e, 1, 0, number, 0];
+            let mut b = vec![0x89, 0x50, 0x4c, 0x4e, 2, 0, number, 0];
             b.extend((body.len() as u32).to_le_bytes());
             b.extend(body);
             b

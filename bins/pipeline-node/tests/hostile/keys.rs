@@ -53,7 +53,7 @@ fn no_way_around_the_key() {
     let mut stream = connect(&address);
     stream.write_all(&preamble(1, [0; 16], "", &control_hello(true))).unwrap();
     assert_eq!(step(&mut stream).0, 1, "Hello");
-    let mut proof = vec![0x89, 0x50, 0x4c, 0x4e, 1, 0, 3, 0, 32, 0, 0, 0];
+    let mut proof = vec![0x89, 0x50, 0x4c, 0x4e, 2, 0, 3, 0, 32, 0, 0, 0];
     proof.extend([0; 32]);
     stream.write_all(&proof).unwrap();
     assert_eq!(step(&mut stream), (2, vec![4, 0]), "wrong key");

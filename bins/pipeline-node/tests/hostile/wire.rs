@@ -19,7 +19,7 @@ pub fn connect(address: &str) -> TcpStream {
 pub fn preamble(kind: u8, session: [u8; 16], transport: &str, hello: &[u8]) -> Vec<u8> {
     static LANES: AtomicU64 = AtomicU64::new(1);
     let mut b = MAGIC.to_vec();
-    b.extend(1_u16.to_le_bytes());
+    b.extend(2_u16.to_le_bytes());
     b.extend([kind, 0]);
     b.extend(session);
     b.extend((transport.len() as u16).to_le_bytes());
