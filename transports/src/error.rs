@@ -62,6 +62,21 @@ pub enum Error {
         /// What is missing, and how to get it.
         what: String,
     },
+    /// A device would not take memory. Nothing of the region stays registered, with no device.
+    #[error("NIC {nic} would not register {len} bytes of a region of {region_len} bytes: {source}; {help}")]
+    NotRegisterable {
+        /// Name of the NIC.
+        nic: String,
+        /// Bytes of the registration that was refused: a region longer than the device's limit is registered in pieces.
+        len: u64,
+        /// Bytes of the region.
+        region_len: u64,
+        /// What to do.
+        help: String,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
     /// The peer refused us, or we it.
     #[error("peer {peer} refused: {reason}")]
     Refused {

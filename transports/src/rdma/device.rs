@@ -15,7 +15,7 @@ use super::settings::RdmaSettings;
 use crate::clock::{Nanos, now};
 use crate::error::Error;
 use crate::link::Waker;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Most entries that fit into an answer of the kernel, whose length has 16 bits.
 const GIDS_MAX: usize = u16::MAX as usize / size_of::<ffi::ibv_gid_entry>();
@@ -56,6 +56,7 @@ pub(crate) struct Device {
     choice: GidChoice,
     facts: Mutex<PortFacts>,
     state: StateCell,
+    lost: AtomicBool,
     /// How many events there have been.
     generation: AtomicU64,
     watchers: Mutex<Watchers>,
@@ -125,6 +126,7 @@ impl Device {
             choice: said.gid,
             facts: Mutex::new(facts),
             state,
+            lost: AtomicBool::new(false),
             generation: AtomicU64::new(0),
             watchers: Mutex::default(),
         }))
@@ -222,11 +224,27 @@ impl Device {
         match query_port(&self.verbs, self.context, self.port) {
             Ok(facts) => {
                 *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
-                self.state.note(facts.is_up, now)
+                self.state.note(facts.is_up && !self.is_lost(), now)
             }
             // A device that does not answer carries nothing.
             Err(_) => self.state.note(false, now),
         }
+    }
+
+    /// An event said that its port is down.
+    pub(super) fn note_down(&self, now: Nanos) {
+        self.state.note(false, now);
+    }
+
+    /// It is lost: its port is down from now on, whatever it says.
+    pub(super) fn note_fatal(&self, now: Nanos) {
+        self.lost.store(true, Ordering::Relaxed);
+        self.state.note(false, now);
+    }
+
+    /// Whether it is lost until the program starts again.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Something changed: everybody who watches looks again.

@@ -8,10 +8,17 @@
 #![allow(dead_code, reason = "parts that the transport, which comes next, is made of")]
 
 mod device;
+mod domain;
+mod events;
 mod gid;
 mod library;
+mod local_keys;
 mod missing;
+mod pieces;
 mod port;
+mod region_keys;
+mod registration;
+mod remote_keys;
 mod settings;
 #[cfg(test)]
 mod tests;

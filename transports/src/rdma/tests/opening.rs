@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::super::gid::GidChoice;
 use super::super::port::{LinkLayer, PortState};
 use super::super::settings::{RdmaNic, RdmaSettings};
-use super::{Device, device, verbs};
+use super::{Device, alone, device, verbs};
 use crate::error::Error;
 
 /// A device tells what it is: an Ethernet port that is up with packets of 4096 bytes, limits that are no nonsense, and the
@@ -13,6 +13,7 @@ use crate::error::Error;
 #[test]
 #[ignore = "needs RDMA devices: tests/rdma-vm runs it"]
 fn what_a_device_says() {
+    let _alone = alone();
     for n in 0..2 {
         let device = device(n);
         assert_eq!((device.link_layer(), device.lid(), device.port()), (LinkLayer::Ethernet, 0, 1));
@@ -32,6 +33,7 @@ fn what_a_device_says() {
 #[test]
 #[ignore = "needs RDMA devices: tests/rdma-vm runs it"]
 fn what_is_not_there() {
+    let _alone = alone();
     let verbs = verbs();
     let open = |nic: RdmaNic| {
         let name = nic.name.clone();
@@ -52,6 +54,7 @@ fn what_is_not_there() {
 #[test]
 #[ignore = "needs RDMA devices: tests/rdma-vm runs it"]
 fn gids_by_index_and_address() {
+    let _alone = alone();
     let best = device(0).gid().unwrap();
     let verbs = verbs();
     let with = |gid| {
