@@ -1,0 +1,24 @@
+//! The place that these tests run in: devices of soft-RoCE, and files that make a node use some of them.
+
+use std::path::{Path, PathBuf};
+
+/// A device's name.
+pub fn device(index: usize) -> String {
+    format!("rxe{index}")
+}
+
+/// A shipped file.
+pub fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(name)
+}
+
+/// What makes a node of the preset `rdma` use these devices, and sleep where it waits: two CPUs serve both nodes, their
+/// devices and the wire here.
+pub fn uses(devices: &[usize]) -> Vec<String> {
+    let nics: Vec<String> = devices.iter().map(|i| format!("'{}'", device(*i))).collect();
+    vec![
+        format!("transports.rdma.nics=[{}]", nics.join(", ")),
+        "pools.front.wait='park'".into(),
+        "pools.nic.wait='park'".into(),
+    ]
+}
