@@ -86,6 +86,8 @@ pub struct LinkRef {
     pub transport: u16,
     /// Local NIC of that transport.
     pub nic: NicId,
+    /// NIC of the peer's transport that it leads to, as the transport said.
+    pub remote_nic: u16,
     /// Worker pair that posts and reaps on it.
     pub pair: PairId,
     /// Index of the post worker in the post pool: the answer to `dispatch = "owner"`.

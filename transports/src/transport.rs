@@ -53,6 +53,9 @@ pub struct Path {
     pub session: SessionId,
     /// The start of the peer that the session leads to: what [`Transport::learn`] was told of it holds for this link.
     pub incarnation: u64,
+    /// NICs of the peer's transport to which the way from this NIC rests after a failure: another one is to be preferred,
+    /// if there is any.
+    pub avoid: Vec<u16>,
 }
 
 /// Who asks in [`Transport::answer`].

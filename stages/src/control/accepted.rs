@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::answers::Answers;
+use super::exchanges;
 use super::leaving::{self, Stay};
 use super::links::Via;
 use super::post::{abort, deliver, seats};
@@ -118,6 +119,7 @@ pub(super) fn start(shared: &Arc<Shared>, session: Session, wire: Wire) {
         tracing::info!(peer = session.peer, "session ended: {reason}");
         drop(answers);
         accepted.kill(&shared, None);
+        exchanges::let_go(&shared, session.id, None).await;
         drop(running);
         accepted.until_gone(None).await;
         lock(&shared.accepted).remove(&session.id);
@@ -241,9 +243,15 @@ pub(super) async fn fence(shared: &Shared, asking: SessionId, session: SessionId
         accepted.session.quit("its peer has opened another session");
     }
     accepted.kill(shared, only);
-    match tokio::time::timeout(FENCE_WAIT, accepted.until_gone(only)).await {
+    let gone = async {
+        exchanges::let_go(shared, named, only).await;
+        accepted.until_gone(only).await;
+    };
+    match tokio::time::timeout(FENCE_WAIT, gone).await {
         Ok(()) => Message::Fenced,
-        Err(_) => Message::error(ErrorCode::BUSY, "a `serve` worker has not let go of the lane; ask again"),
+        Err(_) => {
+            Message::error(ErrorCode::BUSY, "a worker or transport has not let go of the lane; ask again")
+        }
     }
 }
 

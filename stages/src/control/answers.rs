@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::accepted;
 use super::dialled::Dialled;
+use super::exchanges;
 use super::leaving;
 use super::pages;
 use super::post::seats;
@@ -68,6 +69,9 @@ impl Answers {
                             accepted::fence(&shared, session.id, named, link).await
                         }
                         (Message::Notice(notice), Some(desk), _) => shared.world.inbox.take(&desk, notice),
+                        (Message::Exchange { transport, body }, Some(_), _) => {
+                            exchanges::answer(&shared, &session, &transport, &body).await
+                        }
                         (Message::Leaving { .. }, _, Some(peer)) => {
                             Message::Leaving { requests: leaving::hear(&shared, &peer).await }
                         }
@@ -90,9 +94,6 @@ async fn answer(shared: &Arc<Shared>, files: Option<Arc<FileSession>>, message: 
     match (message, files) {
         (Message::GetOffers, _) => Message::Offers(offers(world)),
         (Message::GetCpuTime, _) => Message::CpuTime { process_ns: cpu_time_ns() },
-        (Message::Exchange { transport, .. }, _) => {
-            Message::error(ErrorCode::UNSUPPORTED, format_args!("transport `{transport}` takes no exchange"))
-        }
         (Message::GetSegments { segment, region }, Some(_)) => {
             let names: Vec<_> = world.transports.iter().map(|t| t.name.as_str()).collect();
             Message::Segments(pages::tell(&world.segments, &names, segment, region))
@@ -108,7 +109,11 @@ async fn answer(shared: &Arc<Shared>, files: Option<Arc<FileSession>>, message: 
             Message::error(ErrorCode::DENIED, "only who was called may say that it leaves")
         }
         (
-            Message::GetSegments { .. } | Message::File(_) | Message::Fence { .. } | Message::Notice(_),
+            Message::GetSegments { .. }
+            | Message::File(_)
+            | Message::Fence { .. }
+            | Message::Notice(_)
+            | Message::Exchange { .. },
             None,
         ) => Message::error(ErrorCode::DENIED, "ask on a session that you opened"),
         (other, _) => {

@@ -170,6 +170,7 @@ async fn dial_inner(
         address: session.remote,
         session: session.id,
         incarnation: session.hello.incarnation,
+        avoid: Vec::new(),
     };
     let life = Arc::new(LinkLife::to(&dialled.peer.view.load()));
     let owed = Owed {
@@ -203,7 +204,8 @@ async fn dial_inner(
         }
     }
     let post_worker = shared.world.mail.worker(seat).unwrap_or_default();
-    Ok(LinkRef { id: path.link, transport, nic: path.nic, pair: path.pair, post_worker, life })
+    let (id, nic, pair, remote_nic) = (path.link, path.nic, path.pair, link.remote_nic);
+    Ok(LinkRef { id, transport, nic, remote_nic, pair, post_worker, life })
 }
 
 fn note(shared: &Shared, link: LinkId, known: Known) -> Result<(), Error> {

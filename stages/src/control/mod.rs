@@ -8,6 +8,7 @@ mod answers;
 mod connect;
 mod dialled;
 mod error;
+mod exchanges;
 mod fences;
 mod leaving;
 mod links;
@@ -20,6 +21,7 @@ mod session;
 mod settings;
 mod shared;
 mod starts;
+mod tending;
 
 mod throttle;
 
@@ -292,6 +294,7 @@ fn thread_main(
         }
         let socket = listener.as_fd().try_clone_to_owned();
         tokio::spawn(listener::accept(shared.clone(), listener));
+        tending::start(shared);
         let bell = Arc::new(Notify::new());
         let (ring, notice) = (bell.clone(), bell.clone());
         shared.world.ledger.outbox.attend(Waker::new(move || notice.notify_one()));

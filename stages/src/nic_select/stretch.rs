@@ -152,7 +152,15 @@ mod tests {
             let life = Arc::new(LinkLife::default());
             life.outstanding.store(*n, Relaxed);
             let (id, pair) = (LinkId(id as u64), PairId(0));
-            LinkRef { id, transport: u16::from(id.0 == 3), nic: NicId(0), pair, post_worker: 0, life }
+            LinkRef {
+                id,
+                transport: u16::from(id.0 == 3),
+                nic: NicId(0),
+                remote_nic: 0,
+                pair,
+                post_worker: 0,
+                life,
+            }
         };
         outstanding.iter().enumerate().map(link).collect()
     }

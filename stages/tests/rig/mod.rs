@@ -327,6 +327,7 @@ pub fn dial(world: &World, view: &PeerView, transport: u16, pair: u16) -> Option
         address: ([127, 0, 0, 1], 1).into(),
         session: transport::SessionId([0; 16]),
         incarnation: view.incarnation,
+        avoid: Vec::new(),
     };
     let (at, by) = (usize::from(transport), world.time.now() + 1_000_000_000);
     let link = now(world.transports[at].transport.dial(&path, &view.offers[at], &mut NoControl, by)).ok()?;
@@ -340,7 +341,8 @@ pub fn dial(world: &World, view: &PeerView, transport: u16, pair: u16) -> Option
         }
     }
     let post_worker = mail.worker((Half::Post, transport, 0, pair)).unwrap();
-    Some(LinkRef { id: path.link, transport, nic: path.nic, pair: path.pair, post_worker, life })
+    let (id, nic, pair) = (path.link, path.nic, path.pair);
+    Some(LinkRef { id, transport, nic, remote_nic: link.remote_nic, pair, post_worker, life })
 }
 
 pub fn pattern(len: u64, seed: u8) -> Vec<u8> {

@@ -37,6 +37,7 @@ pub fn dial(transport: &dyn Transport, offer: &Offer, pair: u16) -> Result<Link,
         address: SocketAddr::from(([127, 0, 0, 1], 7001)),
         session: SessionId([0; 16]),
         incarnation: 1,
+        avoid: Vec::new(),
     };
     let mut control = NoControl;
     let future = pin!(transport.dial(&path, offer, &mut control, u64::MAX));

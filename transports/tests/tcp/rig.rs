@@ -104,6 +104,7 @@ impl Side {
             address,
             session: SessionId([7; 16]),
             incarnation: 1,
+            avoid: Vec::new(),
         };
         let offer = self.transport.offer();
         self.transport.dial(&path, &offer, &mut NoControl, soon()).await
