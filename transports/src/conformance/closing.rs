@@ -122,7 +122,7 @@ pub fn post_after_death<F: Fixture>() {
 pub fn region_in_use_is_busy<F: Fixture>() {
     let mut rig = Rig::<F>::new();
     let link = rig.fixture.connect();
-    let len = 12 << 20;
+    let len = rig.longest(12 << 20);
     let (local, mut remote) = (rig.local(len, 1), rig.remote(len, 2, Access::ReadWrite));
     let work = rig.request(Op::Write, local.at(0), remote.at(0), len);
     rig.post(link, &[work]);
@@ -140,7 +140,7 @@ pub fn region_in_use_is_busy<F: Fixture>() {
     rig.all_ended(&[work], Outcome::Done);
     remote.expect.copy_from_slice(&local.expect);
     rig.check_remote(&remote);
-    drop(rig.fixture.target().remove(remote.region).expect("nobody uses it any more"));
+    drop(rig.fixture.remove_remote(remote.region).expect("nobody uses it any more"));
     let spare = rig.local(4096, 3);
     let late = rig.request(Op::Write, spare.at(0), remote.at(0), 4096);
     rig.post(link, &[late]);
@@ -161,7 +161,7 @@ pub fn removed_region_is_never_touched<F: Fixture>() {
     rig.fixture.target().shut(remote.region).expect("it is live");
     let mut memory = None;
     rig.until("the region to drain", |rig| {
-        memory = rig.fixture.target().remove(remote.region).ok();
+        memory = rig.fixture.remove_remote(remote.region).ok();
         memory.is_some()
     });
     let mut memory = memory.expect("it drained");
@@ -174,9 +174,12 @@ pub fn removed_region_is_never_touched<F: Fixture>() {
     for request in &work {
         let outcome = rig.outcome(request);
         let late = matches!(outcome, Some(Outcome::Refused(Refusal::Closing | Refusal::UnknownRegion)));
-        assert!(late || outcome == Some(Outcome::Done), "{outcome:?}");
+        // What was posted behind a refusal that ended the link.
+        let behind =
+            matches!(outcome, Some(Outcome::NotBegun | Outcome::Begun)) && rig.closed.contains(&link);
+        assert!(late || behind || outcome == Some(Outcome::Done), "{outcome:?}");
     }
-    assert!(rig.closed.is_empty());
+    assert!(rig.closed.is_empty() || !rig.fixture.asks_the_table());
 }
 
 pub(super) fn rig<F: Fixture>() -> (Rig<F>, LinkId, Buffer, Buffer) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::caps::Caps;
 use crate::clock::Nanos;
+use crate::error::Error;
 use crate::link::{Halves, LinkId};
 use crate::memory::{Access, Memory, RegionId, Regions};
 use crate::wr::Completions;
@@ -32,6 +33,30 @@ pub trait Fixture: Sized {
     /// Registers memory of the target, and lets the initiator learn of it. Answers what a request must name.
     fn add_remote(&mut self, memory: Memory, access: Access) -> RegionId {
         self.target().add(memory, access).expect("the fixture's table has room")
+    }
+    /// Unregisters memory of the initiator.
+    ///
+    /// # Errors
+    /// As [`Regions::remove`].
+    fn remove_local(&mut self, region: RegionId) -> Result<Memory, Error> {
+        self.initiator().remove(region)
+    }
+    /// Unregisters memory of the target.
+    ///
+    /// # Errors
+    /// As [`Regions::remove`].
+    fn remove_remote(&mut self, region: RegionId) -> Result<Memory, Error> {
+        self.target().remove(region)
+    }
+    /// Whether a target that is not stepped stands still. Not where its device does all the work.
+    fn stands_still(&self) -> bool {
+        true
+    }
+    /// Whether accesses ask the target's table of regions. A device only knows what is registered with it, so a region that
+    /// is being unregistered serves until it is; and it refuses by ending the link, so what the initiator does not know to
+    /// be wrong costs that link.
+    fn asks_the_table(&self) -> bool {
+        true
     }
     /// Dials one more link and lets all halves adopt their ends.
     fn connect(&mut self) -> LinkId;

@@ -48,7 +48,7 @@ pub fn lost_reap_half_lets_go_of_memory<F: Fixture>() {
         rig.linger();
         rig.check_local(&local);
         assert_eq!(rig.fixture.halves().post.room(link), 0, "a link without reaper takes nothing");
-        drop(rig.fixture.initiator().remove(local.region).expect("nobody uses it any more"));
+        drop(rig.fixture.remove_local(local.region).expect("nobody uses it any more"));
         works(&mut rig);
         assert!(rig.closed.is_empty(), "a new half reports no link of the old one");
     }

@@ -23,20 +23,23 @@ pub use refusing::*;
 pub use rooms::*;
 pub use taking_back::*;
 
-/// Instantiates every case of the suite as a test, for a type that implements [`Fixture`].
+/// Instantiates every case of the suite as a test, for a type that implements [`Fixture`]. Attributes before the type are
+/// those of each test: `#[ignore = "…"]` where it takes a device.
 #[macro_export]
 macro_rules! conformance {
-    (@cases $fixture:ty: $($case:ident),*) => {
-        $(
-            /// The guarantee of the case of this name in `pipeline_transports::conformance`.
-            #[test]
-            fn $case() {
-                $crate::conformance::$case::<$fixture>();
-            }
-        )*
+    (@each $fixture:ty, $attributes:tt: $($case:ident),*) => {
+        $($crate::conformance!(@one $fixture, $attributes: $case);)*
     };
-    ($fixture:ty) => {
-        $crate::conformance!(@cases $fixture:
+    (@one $fixture:ty, ($(#[$attribute:meta])*): $case:ident) => {
+        /// The guarantee of the case of this name in `pipeline_transports::conformance`.
+        #[test]
+        $(#[$attribute])*
+        fn $case() {
+            $crate::conformance::$case::<$fixture>();
+        }
+    };
+    ($(#[$attribute:meta])* $fixture:ty) => {
+        $crate::conformance!(@each $fixture, ($(#[$attribute])*):
             write_moves_exact_bytes,
             read_moves_exact_bytes,
             batches_complete_once_each,

@@ -61,6 +61,19 @@ impl<F: Fixture> Rig<F> {
         Buffer { region, expect }
     }
 
+    /// The longest request that the transport takes, up to `len` bytes.
+    pub(super) fn longest(&self, len: u64) -> u64 {
+        len.min(self.fixture.caps().max_bytes)
+    }
+
+    /// Another link, if this one has closed because its target refused something.
+    pub(super) fn reopen(&mut self, link: &mut LinkId) {
+        if self.closed.contains(link) {
+            assert!(!self.fixture.asks_the_table(), "a refusal closed the link");
+            *link = self.fixture.connect();
+        }
+    }
+
     /// A request with a fresh id.
     pub(super) fn request(&mut self, op: Op, local: Span, remote: Span, len: u64) -> WorkRequest {
         self.next_id += 1;

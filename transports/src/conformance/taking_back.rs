@@ -73,7 +73,7 @@ pub fn cancel_knows_only_its_own<F: Fixture>() {
 pub fn discarded_read_leaves_the_buffer<F: Fixture>() {
     let mut rig = Rig::<F>::new();
     let link = rig.fixture.connect();
-    let len = 12 << 20;
+    let len = rig.longest(12 << 20);
     let remote = rig.remote(len, 2, Access::Read);
     let mut discards = 0;
     // Taken back after ever more steps: before it begins, in the middle, when it has ended.
@@ -104,7 +104,7 @@ pub fn discarded_read_leaves_the_buffer<F: Fixture>() {
                 rig.all_ended(&[work], Outcome::Done);
             }
         }
-        drop(rig.fixture.initiator().remove(local.region).expect("nothing holds the buffer any more"));
+        drop(rig.fixture.remove_local(local.region).expect("nothing holds the buffer any more"));
     }
     assert!(rig.closed.is_empty());
     // Not a demand of the trait; said so that a run shows how far the case went.

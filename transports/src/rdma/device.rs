@@ -255,6 +255,11 @@ impl Device {
         wakers.iter().for_each(Waker::wake);
     }
 
+    /// Whether its port still has this address, at this place.
+    pub(crate) fn has_gid(&self, gid: Gid) -> bool {
+        self.gids().is_ok_and(|table| table.iter().any(|entry| entry.gid == gid))
+    }
+
     /// The GIDs of its port.
     fn gids(&self) -> io::Result<Vec<GidEntry>> {
         let room = self.facts().gids.saturating_mul(usize::from(self.ports)).clamp(1, GIDS_MAX);

@@ -4,25 +4,44 @@
 //! Deliberately no thread of its own and no library to start with: libibverbs is looked up when a file asks for this
 //! transport, and what is missing then is said with what to install.
 
-// Until its transport lies on top.
-#![allow(dead_code, reason = "parts that the transport, which comes next, is made of")]
+// Until GPU memory and the doctor use the rest of what devices can.
+#![allow(dead_code, reason = "parts that GPU memory and the doctor, which come next, are made of")]
 
+mod batch;
+mod completion;
+mod completion_queue;
+mod connect;
 mod device;
 mod domain;
+mod endpoint;
 mod events;
 mod gid;
+mod health;
 mod library;
+mod link;
 mod local_keys;
+mod lookup;
 mod missing;
+mod nic_facts;
+mod offer;
 mod pieces;
+mod places;
 mod port;
+mod post;
+mod reap;
+mod reaped;
 mod region_keys;
 mod registration;
 mod remote_keys;
+mod ring;
+mod ring_loom;
 mod settings;
+mod sieve;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 pub use gid::GidChoice;
 pub use missing::Missing;
 pub use settings::{GpuMemory, Rails, RdmaNic, RdmaSettings, STALL_MIN};
+pub use transport::{KIND, RdmaTransport};

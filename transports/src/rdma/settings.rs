@@ -116,6 +116,8 @@ impl Default for RdmaSettings {
 
 /// The least `stall`: below it a busy machine would look dead.
 pub const STALL_MIN: Duration = Duration::from_secs(1);
+/// The least of a file that says nothing: a queue pair that shares a slow port with many others may wait that long.
+const STALL_USUAL: Duration = Duration::from_secs(5);
 
 impl RdmaSettings {
     /// The entry of a NIC; without one, that of the device of this name.
@@ -140,10 +142,11 @@ impl RdmaSettings {
     }
 
     /// How long a queue pair with work outstanding may complete nothing before it counts as dead. Without a word in the
-    /// file: until the NIC itself must have given up, by its own rules.
+    /// file: until the NIC itself must have given up, which its rules allow it to do four times as late as it is told, and
+    /// at least [`STALL_USUAL`]. What the NIC notices by itself, and what its events say, does not wait for this.
     pub(crate) fn stall(&self) -> Duration {
-        let given_up = Duration::from_nanos(4096 << self.timeout_code()) * (u32::from(self.retries) + 1);
-        self.stall.unwrap_or(given_up).max(STALL_MIN)
+        let told = Duration::from_nanos(4096 << self.timeout_code()) * (u32::from(self.retries) + 1);
+        self.stall.unwrap_or((told * 4).max(STALL_USUAL)).max(STALL_MIN)
     }
 }
 
@@ -173,12 +176,12 @@ mod tests {
         assert_eq!(code(9_000_000_000_000), 31);
     }
 
-    /// Without a word in the file a queue pair is dead when its NIC must have given up by itself, and never before a
-    /// second; what the file says holds, except that floor.
+    /// Without a word in the file a queue pair is dead when its NIC must have given up by itself, and not soon; what the
+    /// file says holds, but for a floor.
     #[test]
     fn stalls() {
-        assert_eq!(with_timeout(1).stall(), STALL_MIN);
-        assert_eq!(with_timeout(1 << 30).stall(), Duration::from_nanos(4096 << 18) * 8);
+        assert_eq!(with_timeout(1).stall(), STALL_USUAL);
+        assert_eq!(with_timeout(1 << 30).stall(), Duration::from_nanos(4096 << 18) * 32);
         let said = |stall| RdmaSettings { stall: Some(stall), ..RdmaSettings::default() }.stall();
         assert_eq!(said(Duration::from_secs(7)), Duration::from_secs(7));
         assert_eq!(said(Duration::from_millis(3)), STALL_MIN);
