@@ -136,7 +136,7 @@ pub(super) async fn dial(
     let body = Body::decode(&peer.body).map_err(broken)?;
     nic.is_up()?;
     let here = (usize::from(path.nic.0), nic.rail, nic.device.link_layer());
-    let remote = choose(here, path.lane, settings.rails, &body).map_err(refused)?;
+    let remote = choose(here, path.lane, settings.rails, &body, &path.avoid).map_err(refused)?;
     let place = place(nic, pair, &path.peer, by).await?;
     let tag = pair.tag().ok_or_else(|| nic.is_full(&path.peer))?;
     // One more than its links may have outstanding: the marker behind the last.
@@ -290,12 +290,14 @@ impl Accepted {
 }
 
 /// Which of the peer's NICs a link leads to. `here`: index, rail and link layer of ours. Links of a path that differ in
-/// their lane go round over all that fit, beginning with one of the own rail.
+/// their lane go round over all that fit, beginning with one of the own rail; those to avoid are left out, unless there are
+/// no others.
 fn choose(
     here: (usize, Option<u16>, LinkLayer),
     lane: u16,
     rails: Rails,
     body: &Body,
+    avoid: &[u16],
 ) -> Result<u16, String> {
     let (index, rail, layer) = here;
     let same = rails == Rails::Same || body.rails == Rails::Same;
@@ -305,11 +307,15 @@ fn choose(
         );
     }
     let fits = |nic: &NicOffer| nic.layer == layer && (!same || nic.rail == rail);
-    let fitting: Vec<usize> = (0..body.nics.len()).filter(|at| fits(&body.nics[*at])).collect();
+    let mut fitting: Vec<usize> = (0..body.nics.len()).filter(|at| fits(&body.nics[*at])).collect();
     if fitting.is_empty() {
         let what =
             if same { format!("no NIC on rail {}", rail.unwrap_or(0)) } else { format!("no {layer:?} NIC") };
         return Err(format!("it has {what}"));
+    }
+    let is_to_avoid = |at: &usize| avoid.iter().any(|nic| usize::from(*nic) == *at);
+    if !fitting.iter().all(is_to_avoid) {
+        fitting.retain(|at| !is_to_avoid(at));
     }
     let own_rail = |at: &usize| rail.is_some() && body.nics[*at].rail == rail;
     let first = fitting.iter().position(own_rail).unwrap_or(index);
@@ -350,7 +356,7 @@ mod tests {
 
     fn chosen(index: usize, rail: Option<u16>, rails: Rails, body: &Body) -> Vec<Result<u16, ()>> {
         let here = (index, rail, LinkLayer::Ethernet);
-        (0..4).map(|lane| choose(here, lane, rails, body).map_err(|_| ())).collect()
+        (0..4).map(|lane| choose(here, lane, rails, body, &[]).map_err(|_| ())).collect()
     }
 
     /// Without rails, lanes go round over the peer's NICs, and each NIC of ours begins at another one.
@@ -383,6 +389,23 @@ mod tests {
             assert_eq!(chosen(0, Some(4), ours, &body), [Err(()); 4]);
             assert_eq!(chosen(0, None, ours, &body), [Err(()); 4]);
         }
+    }
+
+    /// Ways that rest are not taken as long as there is another one, on the own rail or off it; where there is none, they
+    /// are better than nothing.
+    #[test]
+    fn ways_that_rest_are_avoided() {
+        let body = body(Rails::Any, &[Some(7), Some(3), Some(5)]);
+        let chosen = |avoid: &[u16]| {
+            let here = (0, Some(7), LinkLayer::Ethernet);
+            [0, 1, 2].map(|lane| choose(here, lane, Rails::Any, &body, avoid).unwrap())
+        };
+        assert_eq!(chosen(&[1]), [0, 2, 0]);
+        assert_eq!(chosen(&[0]), [1, 2, 1]);
+        assert_eq!(chosen(&[0, 2]), [1, 1, 1]);
+        assert_eq!(chosen(&[0, 1, 2]), chosen(&[]));
+        let here = (0, Some(7), LinkLayer::Ethernet);
+        assert_eq!(choose(here, 0, Rails::Same, &body, &[0]), Ok(0), "the only one that may be");
     }
 
     /// NICs of another link layer are never chosen.

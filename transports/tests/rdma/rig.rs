@@ -123,6 +123,7 @@ pub fn path(link: LinkId, lane: u16) -> Path {
         address: "127.0.0.1:1".parse().unwrap(),
         session: SESSION,
         incarnation: INCARNATION,
+        avoid: Vec::new(),
     }
 }
 
