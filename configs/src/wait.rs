@@ -84,7 +84,15 @@ pub fn read(pool: &str, node: &Node, scope: &mut Scope<'_>) -> Wait {
         }
         Tree::Table(table) => {
             let form = Form::new(format!("`wait` of pool `{pool}`"), KEYS);
-            typed(&body::read(table, node.span, &form, scope).values)
+            let body = body::read(table, node.span, &form, scope);
+            if let Some(at) = body.spans.get("price").filter(|_| !body.values.flag("adaptive")) {
+                let message = format!("`price` of pool `{pool}` has no effect: its `wait` does not adapt");
+                let finding = Finding::warning(codes::WAIT_PRICE, *at, message);
+                let help =
+                    "add adaptive = true, so that it weighs CPU time against latency, or take `price` out";
+                scope.report.push(finding.help(help));
+            }
+            typed(&body.values)
         }
         other => {
             let message = format!("`wait` must be a word or a table, not {}", other.type_name());

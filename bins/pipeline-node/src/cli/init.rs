@@ -32,6 +32,13 @@ pub struct Args {
     output: PathBuf,
 }
 
+/// Shipped files that are no presets, and why.
+const WHOLE: &[(&str, &str)] = &[(
+    "mooncake_like",
+    "it is a whole file to measure beside others, Mooncake's mixture of models; copy configs/models/mooncake_like.toml, or \
+     begin with `init adaptive_polling`",
+)];
+
 /// What a machine has.
 #[derive(Debug, Default)]
 struct Found {
@@ -47,6 +54,9 @@ struct Found {
 /// 2 for an unknown preset, 71 when the file is there or cannot be written.
 pub fn run(args: &Args) -> Outcome {
     if !PRESETS.iter().any(|p| p.name == args.preset) {
+        if let Some(whole) = WHOLE.iter().find(|(name, _)| *name == args.preset) {
+            return Err(Failure::usage(format!("`{}` is no preset: {}", whole.0, whole.1)));
+        }
         let names = PRESETS.iter().map(|p| p.name);
         let help = pipeline_configs::suggest::help(&args.preset, "presets", names);
         return Err(Failure::usage(format!("there is no preset `{}`: {help}", args.preset)));

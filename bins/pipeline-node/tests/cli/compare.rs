@@ -189,6 +189,14 @@ fn a_wrong_file_among_good_ones() {
 
     let (code, stderr) = failure(&words(&files.args(&["bad"], &[])));
     assert_eq!((code, stderr.contains("in all")), (78, false), "{stderr}");
+    // Whoever reads objects finds one for each file all the same, with the keys of the work.
+    let ended = output(&words(&files.args(&["bad", "bad"], &["--work", "latency", "--json"])));
+    let none = objects(&String::from_utf8(ended.stdout).unwrap());
+    assert_eq!((ended.status.code(), none.len()), (Some(78), 2));
+    assert!(none[0]["why"].as_str().unwrap().contains("1 error") && none[0]["p50_us"].is_null());
+    let of_files = |object: &Value| keys(object).into_iter().filter(|key| !key.starts_with("ceiling_"));
+    assert!(of_files(&none[0]).eq(of_files(&told[0])), "{}", none[0]);
+    assert!(none[0]["model"] != none[1]["model"], "two rows of one name");
     let (code, stderr) = failure(&words(&files.args(&["godo"], &[])));
     assert_eq!(code, 78, "{stderr}");
     assert!(stderr.contains("did you mean ") && stderr.contains("good.toml?"), "{stderr}");
@@ -210,6 +218,9 @@ fn what_wants_another_transport() {
     // A simulated NIC takes its time.
     assert!(number(&told[0], "p50_us") >= 5.0, "{}", told[0]);
     assert!(files.stdout(&["dma"], &["--work", "latency"]).is_empty());
+    // One round says nothing of a spread.
+    let once = files.json(&["good"], &["--work", "latency", "--rounds", "1"]);
+    assert!(once[0]["spread_pct"].is_null() && number(&once[0], "p50_us") > 0.0, "{}", once[0]);
 }
 
 /// Against a node that was named, with its segment: there is no bare loop, as its other half would be here. One that cannot
@@ -227,6 +238,8 @@ fn a_target_that_is_named() {
             "{object}"
         );
     }
+    let text = files.stdout(&["parked"], &[&target[..], &["--work", "latency"]].concat());
+    assert!(text.contains("# over TCP, 2 lanes,") && !text.contains("over loopback"), "{text}");
     let ends = |more: &[&str]| failure(&words(&files.args(&["parked"], more)));
     let (code, stderr) = ends(&["--target", "127.0.0.1:1", "--work", "latency"]);
     assert_eq!(code, 69, "{stderr}");
@@ -237,6 +250,8 @@ fn a_target_that_is_named() {
     assert_eq!((code, stderr.contains("--target")), (2, true), "{stderr}");
     let (code, stderr) = ends(&["--trace", "x.jsonl", "--work", "sweep"]);
     assert_eq!((code, stderr.contains("--trace")), (2, true), "{stderr}");
+    let (code, stderr) = ends(&["--work", "latency", "--depth", "9"]);
+    assert_eq!((code, stderr.contains("--depth")), (2, true), "{stderr}");
     assert_eq!(ends(&["--trace", "/no/such/trace"]).0, 71);
 }
 

@@ -45,6 +45,13 @@ fn init_writes_once() {
     let (code, stderr) = failure(&["init", "rmda", "-o", "-"]);
     assert_eq!(code, 2);
     assert!(stderr.contains("did you mean `rdma`"), "{stderr}");
+    // A shipped file that is no preset says what it is.
+    let (code, stderr) = failure(&["init", "mooncake_like", "-o", "-"]);
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("whole file") && stderr.contains("configs/models/mooncake_like.toml"),
+        "{stderr}"
+    );
 }
 
 /// `doctor` is content with a small file here, and says of one that does not suit what mends it.

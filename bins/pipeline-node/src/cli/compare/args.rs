@@ -57,7 +57,7 @@ impl Over {
   idle%          CPU of the started engine with nothing to do, percent of a core
   queues         memory of all bounded queues, from the plan
   spin/CPUs      threads that do not sleep while there is work, and CPUs; ! over-subscribed
-  spread         (most - least) / median over the rounds, the largest of p50 and GB/s
+  spread         (most - least) / median over the rounds, the largest of p50 and GB/s; of one round none
 
 How the application waits follows `via` of completion_notify: with \"event\" it sleeps, with
 \"eventfd\" it polls a descriptor, else it polls the batch. A file whose transports all move bytes by
@@ -90,9 +90,9 @@ pub struct Args {
     /// The target's segment; it must allow the operation.
     #[arg(long, default_value = "bench", value_name = "NAME")]
     pub segment: String,
-    /// Direction of sweep and latency.
-    #[arg(long, value_enum, default_value = "write")]
-    pub op: Direction,
+    /// Direction of sweep and latency [default: write].
+    #[arg(long, value_enum)]
+    pub op: Option<Direction>,
     /// Rounds; in each every file has its turn, and the bare loop.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=99))]
     pub rounds: u64,
@@ -133,6 +133,33 @@ impl Args {
         if self.in_process { Over::Loopback } else { self.over }
     }
 
+    /// Direction.
+    pub fn op(&self) -> Direction {
+        self.op.unwrap_or(Direction::Write)
+    }
+
+    /// What was asked for and means nothing for this work, with what to do.
+    pub fn without_meaning(&self) -> Option<&'static str> {
+        let (work, is_trace) = (self.work(), self.work() == Work::Trace);
+        if !is_trace && self.trace.is_some() {
+            return Some("--trace is for --work trace; leave one of the two out");
+        }
+        if !is_trace && self.limit.is_some() {
+            return Some("--limit counts requests of a trace; add --work trace, or leave it out");
+        }
+        if is_trace && self.op.is_some() {
+            return Some(
+                "--op is for sweep and latency: a trace says itself what is read and written; leave it out",
+            );
+        }
+        if work == Work::Latency && (self.batch.is_some() || self.depth.is_some()) {
+            return Some(
+                "--batch and --depth are for sweep and trace: latency is one request at a time; leave them out",
+            );
+        }
+        None
+    }
+
     /// Requests of a batch.
     pub fn batch(&self) -> u64 {
         self.batch.unwrap_or(if self.work() == Work::Trace { 16 } else { 64 })
@@ -154,6 +181,42 @@ fn seconds(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn args(words: &[&str]) -> Args {
+        use clap::{Command, FromArgMatches as _};
+        let command = Args::augment_args(Command::new("compare"));
+        let matches = command.try_get_matches_from([&["compare", "x.toml"][..], words].concat()).unwrap();
+        Args::from_arg_matches(&matches).unwrap()
+    }
+
+    /// What means nothing for the work is refused by name; what means something is taken, the defaults always.
+    #[test]
+    fn options_belong_to_their_work() {
+        for (words, option) in [
+            (&["--limit", "3"][..], "--limit"),
+            (&["--work", "latency", "--limit", "3"], "--limit"),
+            (&["--work", "sweep", "--trace", "x"], "--trace"),
+            (&["--work", "trace", "--op", "write"], "--op"),
+            (&["--trace", "x", "--op", "read"], "--op"),
+            (&["--work", "latency", "--batch", "2"], "--batch"),
+            (&["--work", "latency", "--depth", "2"], "--depth"),
+        ] {
+            let why = args(words).without_meaning();
+            assert!(
+                why.is_some_and(|why| why.starts_with(option) || why.contains(option)),
+                "{words:?}: {why:?}"
+            );
+        }
+        for words in [
+            &[][..],
+            &["--batch", "2", "--depth", "3", "--op", "read"],
+            &["--work", "latency", "--op", "read"],
+            &["--work", "trace", "--limit", "3", "--batch", "2", "--depth", "3"],
+            &["--trace", "x", "--limit", "3"],
+        ] {
+            assert_eq!(args(words).without_meaning(), None, "{words:?}");
+        }
+    }
 
     /// Seconds are bounded, so that what is told beforehand holds.
     #[test]

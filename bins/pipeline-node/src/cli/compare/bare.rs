@@ -40,7 +40,7 @@ impl BareLoop {
             return Ok(Self::Copy);
         }
         let settings = CeilingSettings {
-            op: match args.op {
+            op: match args.op() {
                 Direction::Read => Op::Read,
                 Direction::Write => Op::Write,
             },

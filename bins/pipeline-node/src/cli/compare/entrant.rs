@@ -67,7 +67,7 @@ pub fn entrants(args: &Args) -> Vec<Entrant> {
     args.files.iter().zip(models).map(entrant).collect()
 }
 
-/// The stem of each file; its whole path where another file has the same.
+/// The stem of each file; its whole path where another file has the same, with a number where that is the same file.
 fn models(files: &[PathBuf]) -> Vec<String> {
     let stem = |file: &PathBuf| {
         file.file_stem().map_or_else(|| file.display().to_string(), |s| s.to_string_lossy().into_owned())
@@ -75,7 +75,13 @@ fn models(files: &[PathBuf]) -> Vec<String> {
     let stems: Vec<String> = files.iter().map(stem).collect();
     let is_taken = |name: &String| stems.iter().filter(|other| *other == name).count() > 1;
     let named = files.iter().zip(&stems);
-    named.map(|(file, s)| if is_taken(s) { file.display().to_string() } else { s.clone() }).collect()
+    let named: Vec<String> =
+        named.map(|(file, s)| if is_taken(s) { file.display().to_string() } else { s.clone() }).collect();
+    let numbered = |(i, name): (usize, &String)| match named[..i].iter().filter(|n| *n == name).count() {
+        0 => name.clone(),
+        before => format!("{name} ({})", before + 1),
+    };
+    named.iter().enumerate().map(numbered).collect()
 }
 
 fn ready(path: &Path, args: &Args) -> Result<Ready, Why> {
@@ -150,10 +156,13 @@ fn nearest(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A model is called as its file is; files that share a name are told apart by their paths.
+    /// A model is called as its file is; files that share a name are told apart by their paths, and turns of one file by
+    /// numbers.
     #[test]
     fn names_of_models() {
         let files = ["a/x.toml", "b/x.toml", "b/y.toml"].map(PathBuf::from);
         assert_eq!(models(&files), ["a/x.toml", "b/x.toml", "y"]);
+        let twice = ["a/x.toml", "b/y.toml", "a/x.toml", "a/x.toml"].map(PathBuf::from);
+        assert_eq!(models(&twice), ["a/x.toml", "y", "a/x.toml (2)", "a/x.toml (3)"]);
     }
 }

@@ -14,6 +14,8 @@ pub struct Figure {
     pub least: f64,
     /// The most.
     pub most: f64,
+    /// How many rounds they are of.
+    pub rounds: usize,
 }
 
 impl Figure {
@@ -21,12 +23,12 @@ impl Figure {
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         let median = (!values.is_empty()).then(|| median(&mut values))?;
-        Some(Self { median, least: *values.first()?, most: *values.last()? })
+        Some(Self { median, least: *values.first()?, most: *values.last()?, rounds: values.len() })
     }
 
-    /// How far the rounds lie apart, percent of the median.
-    pub fn spread_pct(self) -> f64 {
-        100.0 * ratio(self.most - self.least, self.median)
+    /// How far the rounds lie apart, percent of the median; one round says nothing of that.
+    pub fn spread_pct(self) -> Option<f64> {
+        (self.rounds > 1).then(|| 100.0 * ratio(self.most - self.least, self.median))
     }
 }
 
@@ -40,13 +42,14 @@ pub fn counting(bare: &[f64]) -> Vec<bool> {
 mod tests {
     use super::*;
 
-    /// A figure is the median with its ends, whatever the order; of nothing there is none.
+    /// A figure is the median with its ends, whatever the order; of nothing there is none, and of one round no spread.
     #[test]
     fn figures() {
         let figure = Figure::of([3.0, 1.0, 2.0]).unwrap();
-        assert_eq!(figure, Figure { median: 2.0, least: 1.0, most: 3.0 });
-        assert_eq!((figure.spread_pct(), Figure::of([])), (100.0, None));
-        assert_eq!(Figure::of([0.0]).unwrap().spread_pct(), 0.0);
+        assert_eq!(figure, Figure { median: 2.0, least: 1.0, most: 3.0, rounds: 3 });
+        assert_eq!((figure.spread_pct(), Figure::of([])), (Some(100.0), None));
+        let spread = |values: &[f64]| Figure::of(values.iter().copied()).unwrap().spread_pct();
+        assert_eq!([spread(&[0.0, 0.0]), spread(&[7.0])], [Some(0.0), None]);
     }
 
     /// Rounds whose bare loop is under 0.7 of its median do not count; faster ones do.

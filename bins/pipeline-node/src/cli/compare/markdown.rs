@@ -49,7 +49,7 @@ fn name(row: &Row<'_>) -> String {
 fn with_spread(column: &Column, row: &Row<'_>) -> Option<String> {
     let figure = column.of(row)?;
     let median = value(column, figure.median);
-    if !column.is_spread {
+    if !column.is_spread || figure.rounds < 2 {
         return Some(median);
     }
     Some(format!("{median} ({}–{})", value(column, figure.least), value(column, figure.most)))

@@ -48,9 +48,12 @@ pub fn run(args: &Args) -> Outcome {
     logs::install("warn", false);
     let files = entrants.iter().filter(|entrant| entrant.state.is_ok()).count();
     if files > 0 {
-        measure(args, &course, &mut entrants, files)?;
+        measure(args, &course, &mut entrants)?;
     } else {
-        // There is no table then. Why files failed is what it ends with.
+        // There is no table then. Why files failed is what it ends with; whoever reads objects gets one for each.
+        if args.json {
+            file::print(&unmeasured(args, &course, &entrants)?)?;
+        }
         let absent = |entrant: &Entrant| match &entrant.state {
             Err(why @ Why::NotApplicable(_)) => Some(format!("# {}: {}", entrant.model, why.text())),
             _ => None,
@@ -60,18 +63,17 @@ pub fn run(args: &Args) -> Outcome {
     verdict(entrants)
 }
 
-fn measure(args: &Args, course: &Course, entrants: &mut [Entrant], files: usize) -> Outcome {
+fn measure(args: &Args, course: &Course, entrants: &mut [Entrant]) -> Outcome {
     let against = Against::start(args, course.target_bytes())?;
     let bare = BareLoop::start(args)?;
     let rounds = Rounds { args, course, against: &against, bare: &bare };
-    let about = rounds.about(files).as_secs_f64();
+    let about = rounds.about(entrants).as_secs_f64();
     let lines = facts(args, course, &against, &bare, entrants, about);
     let progress = Progress::new(args.rounds * (entrants.len() as u64 + 1), about);
     head(args, &lines)?;
     let results = rounds.run(entrants, &progress)?;
     drop(progress);
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let place = Place { cpus, has_target: against.is_here };
+    let place = Place { cpus: cpus(), has_target: against.is_here };
     let (columns, rows) = (columns(course), rows(entrants, &results, course, bare.title(), place));
     let counted = counted(args, &results);
     let left_out = left_out(counted);
@@ -87,6 +89,18 @@ fn measure(args: &Args, course: &Course, entrants: &mut [Entrant], files: usize)
     })
 }
 
+/// The objects of files of which none can run.
+fn unmeasured(args: &Args, course: &Course, entrants: &[Entrant]) -> Result<String, Failure> {
+    let results = Results::none(entrants.len(), course);
+    let place = Place { cpus: cpus(), has_target: args.target.is_none() };
+    let rows = rows(entrants, &results, course, "", place);
+    json::json(&rows, &columns(course), place, counted(args, &results))
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// What is said before it begins: a figure means nothing without.
 fn facts(
     args: &Args,
@@ -98,7 +112,7 @@ fn facts(
 ) -> Vec<String> {
     let mut lines = machine();
     lines.push(course.words());
-    let over = args.over().words();
+    let over = args.over().words(args.target.is_some());
     lines.push(format!("over {over}, in place of whatever a file declares; {}", against.words));
     lines.extend(declared_otherwise(entrants));
     lines.push(bare.words().to_owned());

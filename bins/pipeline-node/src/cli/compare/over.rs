@@ -17,8 +17,10 @@ impl Over {
     }
 
     /// As the head of a report says it.
-    pub fn words(self) -> &'static str {
+    pub fn words(self, target_is_named: bool) -> &'static str {
         match self {
+            // Where a named target is, its address says.
+            Self::Tcp if target_is_named => "TCP, 2 lanes",
             Self::Tcp => "loopback TCP, 2 lanes",
             Self::Loopback => "one copy within this process (loopback), 2 lanes",
             Self::Sim => {

@@ -232,7 +232,7 @@ impl Row<'_> {
     /// How far its rounds lie apart at most, percent of the median, over the columns that tell it.
     pub fn spread_pct(&self, columns: &[Column]) -> Option<f64> {
         let told = columns.iter().filter(|column| column.is_spread).filter_map(|column| column.of(self));
-        told.map(Figure::spread_pct).reduce(f64::max)
+        told.filter_map(Figure::spread_pct).reduce(f64::max)
     }
 
     /// The file that it is about, if it ran.

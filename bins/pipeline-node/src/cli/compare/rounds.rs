@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::against::Against;
 use super::args::Args;
 use super::bare::BareLoop;
-use super::entrant::{Entrant, Why};
+use super::entrant::{Entrant, Ready, Why};
 use super::figure::counting;
 use super::measured::Measured;
 use super::progress::Progress;
 use super::session::{IDLE, SETTLE, Session};
-use super::work::Course;
+use super::work::{Course, Shape};
 use crate::cli::bench::ceiling::Bare;
 use crate::cli::exit::Failure;
 
@@ -33,6 +33,19 @@ pub struct Results {
     pub counts: Vec<Vec<bool>>,
 }
 
+impl Results {
+    /// Nothing was measured: no file can run.
+    pub fn none(files: usize, course: &Course) -> Self {
+        let cells = course.shapes.len();
+        Self {
+            bare: Vec::new(),
+            cells: vec![vec![Vec::new(); cells]; files],
+            idle_pct: vec![Vec::new(); files],
+            counts: vec![Vec::new(); cells],
+        }
+    }
+}
+
 /// Runs them.
 pub struct Rounds<'a> {
     /// What was asked for.
@@ -46,13 +59,21 @@ pub struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// About how long all will take with so many files.
-    pub fn about(&self, files: usize) -> Duration {
+    /// About how long all will take.
+    pub fn about(&self, entrants: &[Entrant]) -> Duration {
         let Self { args, course, .. } = self;
-        let file = START + course.about(args.seconds) + SETTLE + IDLE;
-        let each = BARE_START + self.duration();
-        let bare = if matches!(self.bare, BareLoop::None) { Duration::ZERO } else { each };
-        (file * files as u32 + bare * course.shapes.len() as u32) * args.rounds as u32
+        let ready = entrants.iter().filter_map(|entrant| entrant.state.as_ref().ok());
+        let file = |ready: &Ready| {
+            START + course.about(self.duration(), ready.config.limits.requests) + SETTLE + IDLE
+        };
+        let files: Duration = ready.map(file).sum();
+        let each = |shape: &Shape| match self.bare {
+            BareLoop::None => Duration::ZERO,
+            BareLoop::Copy => BARE_START + self.duration(),
+            BareLoop::Tcp(_) => BARE_START + self.duration() + shape.tail(u64::MAX),
+        };
+        let bare: Duration = course.shapes.iter().map(each).sum();
+        (files + bare) * args.rounds as u32
     }
 
     fn duration(&self) -> Duration {

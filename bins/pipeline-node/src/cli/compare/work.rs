@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::args::{Args, Work};
+use super::session::WARM_UP;
 use crate::cli::bench::trace::form::Trace;
 use crate::cli::bench::trace::refused;
 use crate::cli::exit::Failure;
@@ -23,8 +24,9 @@ const BLOCK: u64 = 64 << 10;
 const BLOCK_TOKENS: u64 = 512;
 /// Requests of a file that are replayed when nobody says.
 const LIMIT: u64 = 500;
-/// What is supposed of a transport where nothing has been measured yet, bytes a second.
+/// What is supposed of a transport where nothing has been measured yet, bytes a second and requests a second.
 const SUPPOSED: f64 = 1e9;
+const SUPPOSED_REQUESTS: f64 = 250_000.0;
 
 /// Requests of one size, so many together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +51,12 @@ impl Shape {
     pub fn new(op: Direction, bytes: u64, batch: u64, depth: u64) -> Result<Self, Failure> {
         let layout = Layout::new(bytes, 1, batch * depth, MEMORY).map_err(Failure::usage)?;
         Ok(Self { op, bytes, batch, depth, layout })
+    }
+
+    /// About how long that takes which is in flight when the time is over, with so many requests at most: it is waited for.
+    pub fn tail(&self, requests_max: u64) -> Duration {
+        let requests = (self.batch * self.depth).min(requests_max.max(self.batch)) as f64;
+        Duration::from_secs_f64((requests * self.bytes as f64 / SUPPOSED).max(requests / SUPPOSED_REQUESTS))
     }
 }
 
@@ -80,9 +88,9 @@ impl Course {
     /// # Errors
     /// 2 for options that do not go together, 65 and 71 for a trace that makes no sense or cannot be read.
     pub fn new(args: &Args) -> Result<Self, Failure> {
-        let (work, op) = (args.work(), args.op);
-        if work != Work::Trace && args.trace.is_some() {
-            return Err(Failure::usage("--trace is for --work trace; leave one of the two out"));
+        let (work, op) = (args.work(), args.op());
+        if let Some(why) = args.without_meaning() {
+            return Err(Failure::usage(why));
         }
         let single = || Shape::new(op, SINGLE, 1, 1);
         let batches = || SIZES.into_iter().map(|bytes| Shape::new(op, bytes, args.batch(), args.depth()));
@@ -109,13 +117,17 @@ impl Course {
         self.story.as_ref().map_or_else(|| self.local_bytes(), stored)
     }
 
-    /// About how long a file's cells take in a round.
-    pub fn about(&self, seconds: f64) -> Duration {
-        let each = match &self.story {
-            Some(story) => story.trace.asked() as f64 * BLOCK as f64 / SUPPOSED,
-            None => self.shapes.len() as f64 * (seconds + super::session::WARM_UP.as_secs_f64()),
-        };
-        Duration::from_secs_f64(each)
+    /// About how long a file's cells take in a round, with so many requests in flight at most.
+    pub fn about(&self, duration: Duration, requests_max: u64) -> Duration {
+        match &self.story {
+            Some(story) => Duration::from_secs_f64(story.trace.asked() as f64 * BLOCK as f64 / SUPPOSED),
+            // Warmed by the same loop.
+            None => self
+                .shapes
+                .iter()
+                .map(|shape| duration + WARM_UP.min(duration) + 2 * shape.tail(requests_max))
+                .sum(),
+        }
     }
 
     /// What it is, in words.
@@ -159,5 +171,26 @@ impl Story {
         let memory = MEMORY.max(most.saturating_mul(BLOCK));
         let local = Layout::new(BLOCK, 1, u64::from(trace.distinct()), memory).map_err(Failure::usage)?;
         Ok(Self { trace, local, depth: args.depth(), batch: args.batch(), name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told beforehand counts what is in flight when the time is over: by bytes for large requests, by requests for
+    /// small ones, and never more than the engine takes.
+    #[test]
+    fn what_is_in_flight_takes_its_time() {
+        let tail = |bytes, batch, depth, most| {
+            Shape::new(Direction::Write, bytes, batch, depth).unwrap().tail(most).as_secs_f64()
+        };
+        assert!((tail(1 << 20, 64, 4, 1 << 18) - 0.268).abs() < 0.001);
+        assert!((tail(1 << 20, 4096, 1024, 1 << 18) - 274.9).abs() < 0.1, "as many as the engine takes");
+        assert!((tail(4096, 4096, 16, 1 << 18) - 0.268).abs() < 0.01);
+        assert!((tail(64, 4096, 1024, 250_000) - 1.0).abs() < 0.001);
+        let course =
+            Course { shapes: vec![Shape::new(Direction::Write, 1 << 20, 4096, 1024).unwrap()], story: None };
+        assert!(course.about(Duration::from_millis(30), 1 << 18).as_secs_f64() > 500.0);
     }
 }
