@@ -54,6 +54,7 @@ codes! {
     WAIT = 205 "The `wait` of a pool cannot be read.";
     POOL_RULE = 206 "A queue ends at a stage without a pool, so nobody would empty it.";
     CALLER = 207 "A pool of kind `caller` is given threads, or a stage that needs a thread of the engine.";
+    WAIT_PRICE = 208 "`price` stands in a `wait` that does not adapt, so nothing is weighed by it.";
     RANGE = 301 "A value is outside its permitted range.";
     LIMITS_UNFIT = 302 "Limits do not fit together.";
     KEY_UNKNOWN = 401 "A table has a key that it does not know.";
@@ -76,6 +77,7 @@ codes! {
     CPU_ABSENT = 501 "A CPU is not allowed or not present on this machine.";
     CPU_CROWDED = 502 "More workers spin than this machine has CPUs.";
     CPU_NOWHERE = 503 "`cores` names a place that has no CPUs on this machine; `run` refuses the file here.";
+    NIC_ILL = 504 "A NIC of a transport cannot be used on this machine now.";
 }
 
 /// The page `docs/findings.md`, made from the table.

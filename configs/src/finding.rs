@@ -59,6 +59,11 @@ impl Finding {
         Self { place: None, ..Self::error(code, Span::default(), message) }
     }
 
+    /// The same, so bad that somebody should look and no worse.
+    pub fn as_warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
+    }
+
     /// With words after the carets.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();

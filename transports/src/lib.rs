@@ -13,6 +13,7 @@ pub mod exhausted;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod inproc;
+pub mod interfaces;
 mod life;
 pub mod link;
 pub mod loopback;

@@ -49,6 +49,9 @@ pub struct Path {
     pub peer: String,
     /// Where the peer's control listener was reached.
     pub address: std::net::SocketAddr,
+    /// All addresses of that listener that are known, in the order of its NICs as far as somebody said one; none where only
+    /// [`Self::address`] is known.
+    pub addresses: std::sync::Arc<[std::net::SocketAddr]>,
     /// Names the control session to the acceptor: the first bytes of a data connection carry it.
     pub session: SessionId,
     /// The start of the peer that the session leads to: what [`Transport::learn`] was told of it holds for this link.

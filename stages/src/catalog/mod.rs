@@ -151,6 +151,7 @@ pub fn tcp_settings(config: &TransportConfig) -> TcpSettings {
     };
     TcpSettings {
         nics: described.map(nic).collect(),
+        bind_device: values.text("bind") == Some("device"),
         lanes: number("lanes", u64::from(usual.lanes)) as u16,
         nodelay: values.flag("nodelay"),
         congestion: values.text("congestion").map(str::to_owned),

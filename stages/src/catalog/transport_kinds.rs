@@ -39,6 +39,12 @@ pub(super) const TCP: TransportKind = TransportKind {
             None,
             "Congestion control by its kernel name; without it, the system's default.",
         ),
+        key(
+            "bind",
+            Kind::Word(&["address", "device"]),
+            Some("address"),
+            "What ties a lane to its NIC: \"address\", its source address, so that routing rules send it out there; \"device\", the interface too (SO_BINDTODEVICE), for NICs of one network without such rules.",
+        ),
         key("send_buffer", SOCKET, None, "SO_SNDBUF of a lane; without it, the kernel tunes it."),
         key("receive_buffer", SOCKET, None, "SO_RCVBUF of a lane; without it, the kernel tunes it."),
         key("frame_descriptors", Kind::Count { min: 1, max: 64 }, Some("64"), "Work requests in one frame."),

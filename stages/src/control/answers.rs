@@ -8,6 +8,7 @@ use pipeline_transports::control::{ErrorCode, FileAnswer, FileRequest, Message};
 use tokio::task::JoinSet;
 
 use super::accepted;
+use super::addresses;
 use super::dialled::Dialled;
 use super::exchanges;
 use super::leaving;
@@ -93,6 +94,7 @@ async fn answer(shared: &Arc<Shared>, files: Option<Arc<FileSession>>, message: 
     let world = &shared.world;
     match (message, files) {
         (Message::GetOffers, _) => Message::Offers(offers(world)),
+        (Message::GetAddresses, _) => Message::Addresses(addresses::told(shared)),
         (Message::GetCpuTime, _) => Message::CpuTime { process_ns: cpu_time_ns() },
         (Message::GetSegments { segment, region }, Some(_)) => {
             let names: Vec<_> = world.transports.iter().map(|t| t.name.as_str()).collect();

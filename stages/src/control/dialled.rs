@@ -1,6 +1,7 @@
 //! A peer that was opened here: its session is dialled when somebody wants it, kept, and dialled again.
 //! Deliberately one task a peer, so that a peer which cannot be reached delays nobody else.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use pipeline_transports::{LinkId, Nanos, Offer, clock};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::addresses;
 use super::answers::Answers;
 use super::connect::{Connected, connect};
 use super::error::Error;
@@ -54,6 +56,8 @@ pub(super) struct Dialled {
     pub(super) id: PeerId,
     pub(super) peer: Arc<Peer>,
     addresses: Vec<Address>,
+    /// Those of its listener, as far as they are known since its session stands.
+    pub(super) known: Mutex<Arc<[SocketAddr]>>,
     pub(super) status: watch::Sender<Status>,
     wanted: AtomicU8,
     wake: Notify,
@@ -80,6 +84,7 @@ impl Dialled {
             id,
             peer,
             addresses,
+            known: Mutex::default(),
             status: watch::Sender::new(Status::default()),
             wanted: AtomicU8::new(IDLE),
             wake: Notify::new(),
@@ -253,6 +258,7 @@ impl Dialled {
             Ok(offers) => offers,
             Err(error) => return error,
         };
+        *lock(&self.known) = addresses::known(&self.addresses, session, by).await;
         self.wanted.store(IDLE, Ordering::Relaxed);
         self.turn(shared, PeerState::Up);
         self.status.send_modify(|s| (s.up, s.leaving, s.error, s.barren_error) = (true, false, None, None));

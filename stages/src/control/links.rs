@@ -168,6 +168,7 @@ async fn dial_inner(
         lane,
         peer: session.peer.clone(),
         address: session.remote,
+        addresses: lock(&dialled.known).clone(),
         session: session.id,
         incarnation: session.hello.incarnation,
         avoid: Vec::new(),

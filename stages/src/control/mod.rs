@@ -4,6 +4,7 @@
 //! Deliberately off the data path: a slice never waits for it, and it never touches payload.
 
 mod accepted;
+mod addresses;
 mod answers;
 mod connect;
 mod dialled;

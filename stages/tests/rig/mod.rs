@@ -325,6 +325,7 @@ pub fn dial(world: &World, view: &PeerView, transport: u16, pair: u16) -> Option
         lane: 0,
         peer: view.name.clone(),
         address: ([127, 0, 0, 1], 1).into(),
+        addresses: Default::default(),
         session: transport::SessionId([0; 16]),
         incarnation: view.incarnation,
         avoid: Vec::new(),

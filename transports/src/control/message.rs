@@ -20,6 +20,10 @@ pub const EXCHANGE_MAX: usize = 16 * 1024;
 pub const NOTICE_MAX: usize = 4096;
 /// Longest text of an error or a farewell, bytes.
 pub const TEXT_MAX: usize = 1024;
+/// Most addresses a node may tell.
+pub const ADDRESSES_MAX: usize = 64;
+/// Longest address that is told, bytes: an IP address with zone and port.
+pub const ADDRESS_MAX: usize = 128;
 /// Longest name of a transport, a segment or a kind, bytes.
 pub const NAME_MAX: usize = 64;
 
@@ -100,6 +104,11 @@ pub enum Message {
         /// number means that it has forgotten.
         epoch: u64,
     },
+    /// Asks for the addresses of the other side's listener.
+    GetAddresses,
+    /// Answers [`Message::GetAddresses`]: IP addresses with ports, in the order of its NICs; none where the one that
+    /// the asker came by is all there is to say.
+    Addresses(Vec<String>),
 }
 
 /// The body of [`Message::Notice`]. What its numbers promise is in docs/wire.md.
@@ -168,6 +177,8 @@ impl Message {
             Self::Leaving { .. } => 15,
             Self::Notice(_) => 16,
             Self::Noticed { .. } => 17,
+            Self::GetAddresses => 18,
+            Self::Addresses(_) => 19,
             Self::File(request) => request.kind(),
             Self::Filed(answer) => answer.kind(),
         }
@@ -186,7 +197,12 @@ impl Message {
     /// Appends its body.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Ping | Self::Pong | Self::GetOffers | Self::GetCpuTime | Self::Fenced => {}
+            Self::Ping
+            | Self::Pong
+            | Self::GetOffers
+            | Self::GetCpuTime
+            | Self::Fenced
+            | Self::GetAddresses => {}
             Self::Offers(offers) => {
                 out.put_u32(offers.len() as u32);
                 for offer in offers {
@@ -220,6 +236,10 @@ impl Message {
             Self::Bye { text } => out.put_bytes(text.as_bytes()),
             Self::Notice(notice) => notice.put(out),
             Self::Noticed { epoch } => out.put_u64(*epoch),
+            Self::Addresses(addresses) => {
+                out.put_u32(addresses.len() as u32);
+                addresses.iter().for_each(|address| out.put_bytes(address.as_bytes()));
+            }
         }
     }
 
@@ -247,6 +267,8 @@ impl Message {
             15 => Self::Leaving { requests: f.u64()? },
             16 => Self::Notice(NoticeMessage::take(&mut f)?),
             17 => Self::Noticed { epoch: f.u64()? },
+            18 => Self::GetAddresses,
+            19 => Self::Addresses(addresses(&mut f)?),
             _ => match FileRequest::take(kind, &mut f)? {
                 Some(request) => Self::File(request),
                 None => match FileAnswer::take(kind, &mut f)? {
@@ -296,6 +318,14 @@ fn offers(f: &mut Fields<'_>) -> Result<Vec<Offer>, WireError> {
     Ok(offers)
 }
 
+fn addresses(f: &mut Fields<'_>) -> Result<Vec<String>, WireError> {
+    let count = f.count(4)?;
+    if count > ADDRESSES_MAX {
+        return Err(WireError::TooLong { what: "addresses", got: count as u64, limit: ADDRESSES_MAX as u64 });
+    }
+    (0..count).map(|_| f.text(ADDRESS_MAX)).collect()
+}
+
 fn cut(mut text: String) -> String {
     if text.len() > TEXT_MAX {
         let end = (0..=TEXT_MAX).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
@@ -307,6 +337,21 @@ fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As many addresses as were said, and no more; their golden bytes are those of docs/wire.md.
+    #[test]
+    fn addresses_are_bounded() {
+        let mut body = Vec::new();
+        Message::Addresses(vec!["10.0.0.1:7001".into()]).put(&mut body);
+        let golden = [&[1, 0, 0, 0, 13, 0, 0, 0][..], b"10.0.0.1:7001"].concat();
+        assert_eq!(body, golden);
+        body.clear();
+        Message::Addresses(vec!["::1".into(); ADDRESSES_MAX + 1]).put(&mut body);
+        assert!(matches!(Message::decode(19, &body), Err(WireError::TooLong { .. })));
+        body.clear();
+        Message::Addresses(vec!["x".repeat(ADDRESS_MAX + 1)]).put(&mut body);
+        assert!(Message::decode(19, &body).is_err());
+    }
 
     /// Every message survives its own bytes, and no prefix of them is taken for it.
     #[test]
@@ -330,6 +375,8 @@ mod tests {
             Message::Leaving { requests: 1 << 40 },
             Message::Notice(golden_notice()),
             Message::Noticed { epoch: 3 },
+            Message::GetAddresses,
+            Message::Addresses(vec!["10.0.0.1:7001".into(), "[fd00::1]:7001".into()]),
         ] {
             let mut body = Vec::new();
             message.put(&mut body);

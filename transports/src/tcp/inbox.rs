@@ -7,7 +7,9 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use super::lane::broken_by;
 use super::vector::Vector;
+use crate::wr::Blame;
 
 /// Bytes of the buffer: several heads of frames, and little enough to stay in the first-level cache.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -33,8 +35,8 @@ pub(super) enum Received {
     Drained,
     /// Nothing: the socket was empty.
     Nothing,
-    /// The stream has ended, or is broken.
-    Closed,
+    /// The stream has ended, or is broken: by whose fault.
+    Closed(Blame),
 }
 
 impl Inbox {
@@ -112,7 +114,7 @@ impl Inbox {
         let got = unsafe { self.vector.receive(socket) };
         self.vector.clear();
         match got {
-            Ok(0) => Received::Closed,
+            Ok(0) => Received::Closed(Blame::Nobody),
             Ok(n) => {
                 self.placed = n.min(payload);
                 self.end += n - self.placed;
@@ -120,7 +122,7 @@ impl Inbox {
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Received::Nothing,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Received::More,
-            Err(_) => Received::Closed,
+            Err(e) => Received::Closed(broken_by(&e)),
         }
     }
 }

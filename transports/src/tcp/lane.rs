@@ -8,22 +8,26 @@ use std::sync::Arc;
 
 use super::counters::Counters;
 use super::hello::Hello;
+use super::nics::State;
 use super::slots::Slots;
 use crate::life::Life;
 use crate::link::{LinkId, Wakes};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::wr::Blame;
 
 /// What the halves of one worker pair share.
 pub(super) struct Pair {
     pub(super) wakes: Wakes,
     pub(super) counters: Arc<Counters>,
+    /// Its NIC.
+    pub(super) nic: Arc<State>,
     /// Grows with every death, so that a poster looks at one word a turn, not at each lane.
     deaths: AtomicU64,
 }
 
 impl Pair {
-    pub(super) fn new(wakes: Wakes, counters: Arc<Counters>) -> Self {
-        Self { wakes, counters, deaths: AtomicU64::new(0) }
+    pub(super) fn new(wakes: Wakes, counters: Arc<Counters>, nic: Arc<State>) -> Self {
+        Self { wakes, counters, nic, deaths: AtomicU64::new(0) }
     }
 
     /// Deaths so far.
@@ -40,12 +44,64 @@ pub(super) struct Lane {
     pub(super) agreed: Hello,
     pub(super) slots: Slots,
     pub(super) life: Life,
+    /// Whose fault its end is, as the first one said who saw it.
+    pub(super) fault: Fault,
     pub(super) pair: Arc<Pair>,
 }
 
+/// Whose fault the error of a socket is. A reset is not the way's: somebody at the other end sent it, and whether that is
+/// gone its session tells.
+pub(super) fn broken_by(error: &std::io::Error) -> Blame {
+    use std::io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    match error.kind() {
+        TimedOut | HostUnreachable | NetworkUnreachable => Blame::Path,
+        _ => Blame::Nobody,
+    }
+}
+
+/// A [`Blame`] that the first one sets.
+#[derive(Default)]
+pub(super) struct Fault(AtomicU32);
+
+impl Fault {
+    fn set(&self, blame: Blame) {
+        let code = match blame {
+            Blame::Nobody => 1,
+            Blame::LocalNic => 2,
+            Blame::Path => 3,
+            Blame::Peer => 4,
+        };
+        // Whoever came first was nearer to it.
+        let _ = self.0.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    fn get(&self) -> Blame {
+        match self.0.load(Ordering::Acquire) {
+            2 => Blame::LocalNic,
+            3 => Blame::Path,
+            4 => Blame::Peer,
+            _ => Blame::Nobody,
+        }
+    }
+}
+
 impl Lane {
-    /// Kills it; harmless when it is dead already.
+    /// Whose fault its end was: what looks like one of the way there is this side's while its NIC is ill.
+    pub(super) fn blame(&self) -> Blame {
+        match self.fault.get() {
+            Blame::Path if self.pair.nic.is_ill() => Blame::LocalNic,
+            blame => blame,
+        }
+    }
+
+    /// Kills it because it shall end; harmless when it is dead already.
     pub(super) fn kill(&self) {
+        self.kill_for(Blame::Nobody);
+    }
+
+    /// Kills it for something that went wrong; harmless when it is dead already.
+    pub(super) fn kill_for(&self, blame: Blame) {
+        self.fault.set(blame);
         if self.life.die() {
             // The peer may have closed it first; then there is nothing left to shut.
             let _ = self.stream.shutdown(Shutdown::Both);

@@ -7,12 +7,14 @@
 mod answers;
 pub mod ceiling;
 mod counters;
+mod dial;
 mod epoll;
 pub mod frame;
 pub mod hello;
 mod inbox;
 mod lane;
 mod lane_loom;
+mod nics;
 mod post;
 mod reap;
 mod ring;
@@ -20,11 +22,13 @@ mod serve;
 mod settings;
 mod slots;
 mod socket;
+mod source;
 mod transport;
 mod vector;
 
 pub use counters::Counters;
 pub use settings::{Nic, Settings};
+pub use source::illness;
 pub use transport::{KIND, TcpTransport};
 
 /// Bytes of the buffer that takes payload nobody wants; its content is never looked at.

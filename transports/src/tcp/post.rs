@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::epoll::{Epoll, Interest};
 use super::frame::{self, COUNT_MAX, Descriptor, Kind, REQUEST_BYTES_MAX, Tag};
-use super::lane::{Pair, PostEnd};
+use super::lane::{Pair, PostEnd, broken_by};
 use super::vector::Vector;
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -285,8 +285,8 @@ impl PostLane {
             }
             Err(e) if e.kind() == ErrorKind::WouldBlock => Sent::Blocked,
             Err(e) if e.kind() == ErrorKind::Interrupted => Sent::Some(0),
-            Err(_) => {
-                self.end.0.kill();
+            Err(e) => {
+                self.end.0.kill_for(broken_by(&e));
                 Sent::Dead
             }
         }

@@ -17,7 +17,7 @@ use crate::clock::Nanos;
 use crate::error::Error;
 use crate::link::{Arming, Cancelled, LinkEnd, LinkId, Reap};
 use crate::stall::{Looks, Stand};
-use crate::wr::{Completion, Completions, Op, Outcome, WrId};
+use crate::wr::{Blame, Completion, Completions, Op, Outcome, WrId};
 
 /// See the file's head.
 pub(super) struct TcpReap {
@@ -94,7 +94,7 @@ impl TcpReap {
                     link = end.id.0,
                     "closed a lane: nothing moved on it for `stall`"
                 );
-                end.kill();
+                end.kill_for(Blame::Path);
             }
         }
         self.looks.looked(now);
@@ -124,7 +124,7 @@ impl TcpReap {
         if !lane.drained || !lane.end.0.life.is_quiet() || !lane.flush(out) || out.closed_room() == 0 {
             return;
         }
-        out.push_closed(lane.end.0.id);
+        out.push_closed_by(lane.end.0.id, lane.end.0.blame());
         self.epoll.remove(lane.end.0.stream.as_fd());
         self.lanes.remove(i);
     }
@@ -325,9 +325,9 @@ impl ReapLane {
                     self.readable = self.ending;
                 }
                 Received::Nothing => self.readable = false,
-                Received::Closed => {
+                Received::Closed(blame) => {
                     self.readable = false;
-                    self.end.0.kill();
+                    self.end.0.kill_for(blame);
                     return Ok(());
                 }
             }

@@ -267,7 +267,7 @@ impl ServeLane {
                 Received::More => {}
                 Received::Drained => self.readable = self.ending,
                 Received::Nothing => self.readable = false,
-                Received::Closed => {
+                Received::Closed(_) => {
                     self.closed = true;
                     return Ok(());
                 }

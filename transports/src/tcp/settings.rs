@@ -15,6 +15,8 @@ pub const STALL_MIN: Duration = Duration::from_millis(100);
 pub struct Settings {
     /// NICs to open lanes from. Empty: one, named after the transport, with the system's routing.
     pub nics: Vec<Nic>,
+    /// Lanes are tied to the interface of their NIC as well (`SO_BINDTODEVICE`), not to its address alone.
+    pub bind_device: bool,
     /// Connections a path.
     pub lanes: u16,
     /// `TCP_NODELAY`.
@@ -47,9 +49,9 @@ pub struct Settings {
 pub struct Nic {
     /// Its name in the file.
     pub name: String,
-    /// Source address of its lanes.
+    /// Source address of its lanes; without it, of the addresses of its interface the one that is nearest to the peer.
     pub address: Option<IpAddr>,
-    /// Interface its lanes are bound to (`SO_BINDTODEVICE`).
+    /// Its interface. One that does not exist is no error where there is an address.
     pub device: Option<String>,
 }
 
@@ -57,6 +59,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             nics: Vec::new(),
+            bind_device: false,
             lanes: 2,
             nodelay: true,
             congestion: None,

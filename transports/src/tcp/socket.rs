@@ -1,7 +1,8 @@
 //! Options of a lane's socket. What a kernel refuses by right (an unknown congestion control) is an error that
 //! names the option; Deliberately no fallback to another value behind the user's back.
 
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -47,6 +48,31 @@ pub(super) fn connected(socket: &impl AsFd, settings: &Settings) -> Result<(), E
         option("TCP_USER_TIMEOUT", socket.set_tcp_user_timeout(Some(stall)))?;
     }
     Ok(())
+}
+
+/// Ties a socket that is not connected yet to a source address. Its port is chosen when it connects, so that one address
+/// has as many connections as there are ports *to each peer*, not in all.
+///
+/// # Errors
+/// The system's reason: the address is nobody's now.
+pub(super) fn bind_source(socket: &impl AsFd, source: SocketAddr) -> std::io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option takes an int, which lives through the call.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if set != 0 {
+        tracing::debug!(
+            "IP_BIND_ADDRESS_NO_PORT is not had: ports of a source address are shared by all peers"
+        );
+    }
+    SockRef::from(socket).bind(&source.into())
 }
 
 /// The kernel counts keepalive in seconds and refuses 0.

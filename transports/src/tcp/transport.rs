@@ -2,31 +2,32 @@
 //! Deliberately no listener: the node has one, owned by control, which hands lanes over.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use super::counters::Counters;
-use super::hello::{ANSWER_BYTES, Hello};
-use super::lane::{Lane, Pair, PostEnd, ReapEnd, ServeEnd};
+use super::dial::{Resting, reach};
+use super::hello::Hello;
+use super::lane::{Fault, Lane, Pair, PostEnd, ReapEnd, ServeEnd};
+use super::nics::Nics;
 use super::post::TcpPost;
 use super::reap::TcpReap;
 use super::serve::TcpServe;
-use super::settings::{Nic, Settings};
+use super::settings::Settings;
 use super::slots::Slots;
 use super::socket;
 use crate::caps::{Caps, Mover};
 use crate::clock::{Nanos, until};
 use crate::control::{Control, Preamble};
 use crate::error::Error;
-use crate::exhausted::{connecting, spare};
 use crate::life::Life;
 use crate::link::{Halves, Link, LinkEnd, Wakes};
 use crate::memory::{Access, Memory, Regions};
 use crate::transport::{
-    BoxFuture, Incoming, NicId, Offer, PairId, Path, Registered, Registration, Transport,
+    BoxFuture, Incoming, NicFacts, NicId, Offer, PairId, Path, Registered, Registration, Transport,
 };
 
 /// The type in the file and in offers.
@@ -41,6 +42,10 @@ pub struct TcpTransport {
     regions: Arc<Regions>,
     counters: Arc<Counters>,
     pairs: Mutex<HashMap<(NicId, PairId), Arc<Pair>>>,
+    /// The NICs while it runs.
+    ways: Nics,
+    /// Addresses of peers that failed of late.
+    resting: Resting,
 }
 
 /// Sockets need no registration.
@@ -66,7 +71,8 @@ impl TcpTransport {
             nics.push(name.to_owned());
         }
         let (counters, pairs) = (Arc::default(), Mutex::default());
-        Self { name: name.to_owned(), settings, nics, caps, regions, counters, pairs }
+        let (ways, resting) = (Nics::new(&settings.nics), Resting::default());
+        Self { name: name.to_owned(), settings, nics, caps, regions, counters, pairs, ways, resting }
     }
 
     /// What it has counted.
@@ -84,48 +90,37 @@ impl TcpTransport {
         })
     }
 
-    async fn open(&self, path: &Path, peer: &Offer) -> Result<Link, Error> {
+    async fn open(&self, path: &Path, peer: &Offer, by: Nanos) -> Result<Link, Error> {
         let pair = self.pair(path.nic, path.pair)?;
-        let unreachable =
-            |e: std::io::Error| Error::Unreachable { peer: path.peer.clone(), reason: e.to_string() };
-        let refused = |reason: String| Error::Refused { peer: path.peer.clone(), reason };
         if peer.kind != KIND {
-            return Err(refused(format!(
-                "its transport `{}` is of type {}, not {KIND}",
-                peer.name, peer.kind
-            )));
+            let reason = format!("its transport `{}` is of type {}, not {KIND}", peer.name, peer.kind);
+            return Err(Error::Refused { peer: path.peer.clone(), reason });
         }
         let own = self.settings.hello();
         let hello = Preamble::lane(path.session, path.link, &peer.name, own.encode().to_vec())
             .encode()
             .map_err(|e| Error::BadArgument(format!("lane to {}: {e}", path.peer)))?;
-        let mut stream =
-            connect(&self.settings, self.settings.nics.get(usize::from(path.nic.0)), path.address)
-                .await?
-                .map_err(|e| connecting(&path.peer, e))?;
-        stream.write_all(&hello).await.map_err(unreachable)?;
-        let mut answer = [0; ANSWER_BYTES];
-        stream.read_exact(&mut answer).await.map_err(|e| match e.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                refused("it closed the lane before answering its hello".into())
-            }
-            _ => unreachable(e),
-        })?;
-        let theirs = Hello::decode_answer(&answer).map_err(|e| refused(e.to_string()))?;
-        let agreed = own.agree(&theirs);
+        let reached = reach(&self.settings, &self.ways, &self.resting, path, &hello, by).await?;
+        let unreachable =
+            |e: std::io::Error| Error::Unreachable { peer: path.peer.clone(), reason: e.to_string() };
+        let stream = reached.stream.into_std().map_err(unreachable)?;
+        let from = stream.local_addr().map_err(unreachable)?.ip();
+        let agreed = own.agree(&reached.theirs);
         let lane = Arc::new(Lane {
             id: path.link,
             peer: path.peer.clone(),
-            stream: stream.into_std().map_err(unreachable)?,
+            stream,
             agreed,
             slots: Slots::new(agreed.depth as usize),
             life: Life::default(),
+            fault: Fault::default(),
             pair,
         });
+        lane.pair.nic.add(from, &lane);
         let id = path.link;
         let post = LinkEnd { id, body: Box::new(PostEnd(lane.clone())) };
         let reap = LinkEnd { id, body: Box::new(ReapEnd(lane)) };
-        Ok(Link { id, post: Some(post), reap: Some(reap), serve: None, remote_nic: 0 })
+        Ok(Link { id, post: Some(post), reap: Some(reap), serve: None, remote_nic: reached.remote_nic })
     }
 
     async fn welcome(&self, from: Incoming) -> Result<Link, Error> {
@@ -153,44 +148,6 @@ impl TcpTransport {
             serve: Some(LinkEnd { id, body: Box::new(end) }),
             remote_nic: 0,
         })
-    }
-}
-
-async fn connect(
-    settings: &Settings,
-    nic: Option<&Nic>,
-    to: SocketAddr,
-) -> Result<std::io::Result<TcpStream>, Error> {
-    let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
-    let socket = match socket {
-        Ok(socket) => socket,
-        Err(e) => return Ok(Err(e)),
-    };
-    if let Err(e) = spare(&socket) {
-        return Ok(Err(e));
-    }
-    socket::before_connect(&socket, settings)?;
-    if let Some(nic) = nic {
-        let bound = bind(&socket, nic);
-        bound
-            .map_err(|source| Error::Io { what: format!("binding a lane to NIC `{}`", nic.name), source })?;
-    }
-    Ok(match socket.connect(to).await {
-        Ok(stream) => {
-            socket::connected(&stream, settings)?;
-            Ok(stream)
-        }
-        Err(e) => Err(e),
-    })
-}
-
-fn bind(socket: &TcpSocket, nic: &Nic) -> std::io::Result<()> {
-    if let Some(device) = &nic.device {
-        socket2::SockRef::from(socket).bind_device(Some(device.as_bytes()))?;
-    }
-    match nic.address {
-        Some(address) => socket.bind(SocketAddr::new(address, 0)),
-        None => Ok(()),
     }
 }
 
@@ -235,7 +192,7 @@ impl Transport for TcpTransport {
         _via: &'a mut dyn Control,
         by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>> {
-        Box::pin(in_time("opening a TCP lane", &path.peer, by, self.open(path, peer)))
+        Box::pin(in_time("opening a TCP lane", &path.peer, by, self.open(path, peer, by)))
     }
 
     fn accept<'a>(
@@ -250,20 +207,28 @@ impl Transport for TcpTransport {
         })
     }
 
+    fn tend<'a>(&'a self) -> BoxFuture<'a, Infallible> {
+        Box::pin(self.ways.tend(&self.name))
+    }
+
+    fn nic_facts(&self, nic: NicId) -> NicFacts {
+        self.ways.facts(nic.0)
+    }
+
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
         // A pair that lost a half goes on with what the others share: they are to notice the deaths of new lanes too.
         let known = self.pairs.lock().unwrap_or_else(PoisonError::into_inner).get(&(nic, pair)).cloned();
-        let shared = known.unwrap_or_else(|| Arc::new(Pair::new(wake, self.counters.clone())));
+        let state =
+            self.ways.state(nic.0).cloned().ok_or_else(|| {
+                Error::BadArgument(format!("transport `{}` has no NIC {}", self.name, nic.0))
+            })?;
+        let shared = known.unwrap_or_else(|| Arc::new(Pair::new(wake, self.counters.clone(), state)));
         let halves = Halves {
             post: Box::new(TcpPost::new(self.regions.clone(), shared.clone())?),
             reap: Box::new(TcpReap::new(self.settings.stall())?),
             serve: Some(Box::new(TcpServe::new(self.regions.clone(), shared.clone())?)),
         };
-        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
-        if usize::from(nic.0) >= self.nics.len() {
-            return Err(Error::BadArgument(format!("transport `{}` has no NIC {}", self.name, nic.0)));
-        }
-        pairs.insert((nic, pair), shared);
+        self.pairs.lock().unwrap_or_else(PoisonError::into_inner).insert((nic, pair), shared);
         Ok(halves)
     }
 }

@@ -6,6 +6,7 @@ mod conformance;
 mod fences;
 mod gone;
 mod hostile;
+mod nics;
 mod rig;
 mod stalled;
 mod transfer;

@@ -102,6 +102,7 @@ impl Side {
             lane: 0,
             peer: "target".into(),
             address,
+            addresses: Default::default(),
             session: SessionId([7; 16]),
             incarnation: 1,
             avoid: Vec::new(),

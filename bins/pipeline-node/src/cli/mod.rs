@@ -14,6 +14,7 @@ mod graph;
 mod init;
 mod load;
 mod logs;
+mod nics_here;
 mod quantity;
 mod run;
 mod schema;

@@ -1,14 +1,16 @@
-//! `validate`: every finding of a file in one run, then what it would run. Judges the file only: no machine is
-//! looked at and nothing is contacted.
+//! `validate`: every finding of a file in one run, then what it would run. Judges the file; what of this machine it
+//! depends on (CPUs, network interfaces) is looked at for warnings only, and nothing is contacted.
 
 use clap::{Args as ClapArgs, ValueEnum};
-use pipeline_configs::Config;
+use pipeline_configs::{Config, Finding, codes};
 use pipeline_graph::Plan;
 use pipeline_graph::plan::readable_bytes;
 use pipeline_stages::ledger::Sizes;
+use pipeline_transports::interfaces::Interfaces;
 
 use super::exit::{Failure, Outcome};
 use super::file::{self, FileArgs, count};
+use super::nics_here::{Here, nics_here};
 
 /// How findings are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -43,7 +45,11 @@ pub struct Args {
 /// # Errors
 /// Exit 78 when the file has errors.
 pub fn run(args: &Args) -> Outcome {
-    let loaded = args.file.source().load();
+    let mut loaded = args.file.source().load();
+    if let (Ok(loaded), Ok(on)) = (&mut loaded, Interfaces::now()) {
+        let here = nics_here(&loaded.config, &on);
+        loaded.warnings.list.extend(here.into_iter().filter_map(warning));
+    }
     let findings = match &loaded {
         Ok(loaded) => &loaded.warnings,
         Err(findings) => findings,
@@ -56,6 +62,14 @@ pub fn run(args: &Args) -> Outcome {
     let Ok(loaded) = &loaded else { return Err(Failure::findings(count(findings))) };
     file::print(&(Plan::new(&loaded.config.blueprint).text("slices") + &besides(&loaded.config)))?;
     if failed { Err(Failure::findings(count(findings))) } else { Ok(()) }
+}
+
+/// A file may be for another machine, or for this one when its cables are in.
+fn warning(here: Here) -> Option<Finding> {
+    let (transport, nic, why) = (here.transport, here.nic, here.illness?);
+    let (what, mend) = why.split_once("; ").unwrap_or((&why, "see `ip -br address`"));
+    let message = format!("NIC `{nic}` of transport `{transport}` cannot be used on this machine: {what}");
+    Some(Finding::placeless(codes::NIC_ILL, message).as_warning().help(mend))
 }
 
 /// What runs and is allocated besides the graph: with the plan above it, all of a node.

@@ -55,6 +55,25 @@ fn places_are_looked_up() {
     }
 }
 
+/// NICs that this machine lacks are a warning of `validate` and an error of `doctor`, in the same words; those that it has are
+/// neither.
+#[test]
+fn nics_are_looked_up() {
+    let nics = "transports.tcp.nics = [\"lo\", \"nosuch0\", \"moved\"]\nnics.moved.address = \"192.0.2.9\"\n";
+    let (_dir, path) = file(&format!("version = 1\nuse = \"tcp\"\n{nics}"));
+    let path = path.to_str().unwrap();
+    let ended = output(&["validate", path]);
+    let warned = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success() && warned.matches("warning[P0504]").count() == 2, "{warned}");
+    let doctor = output(&["doctor", path]);
+    assert_eq!(doctor.status.code(), Some(71));
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    for words in ["there is no interface `nosuch0`", "no interface has its address 192.0.2.9"] {
+        assert!(warned.contains(words) && told.contains(words), "{words}: {warned}\n{told}");
+    }
+    assert!(told.contains("ok    nics     `lo` of transport `tcp`") && !warned.contains("`lo`"), "{told}");
+}
+
 /// A file that does not exist is a finding as well.
 #[test]
 fn no_file() {

@@ -282,7 +282,7 @@ impl Lane {
         }
         // SAFETY: the pieces lie in the working set: `answered` has checked their lengths.
         match unsafe { self.inbox.receive(self.stream.as_fd()) } {
-            Received::Closed => Err(broken("the target closed the lane")),
+            Received::Closed(_) => Err(broken("the target closed the lane")),
             received => Ok(received),
         }
     }

@@ -131,7 +131,7 @@ impl Lane {
         }
         // SAFETY: the pieces lie in the working set: `parse` has checked them.
         let received = unsafe { self.inbox.receive(self.stream.as_fd()) };
-        self.closed = received == Received::Closed;
+        self.closed = matches!(received, Received::Closed(_));
         self.digest(memory, bytes)?;
         Ok(received != Received::Nothing && !self.closed)
     }

@@ -5,6 +5,7 @@ use pipeline_configs::{Config, SegmentKind};
 
 use super::Verdict;
 use super::machine::Machine;
+use crate::cli::nics_here::{Here, nics_here};
 
 /// Descriptors that a node needs besides its links: log, listener, epoll sets, files of `copy`.
 const SPARE_FILES: u64 = 64;
@@ -99,9 +100,24 @@ fn pinning(config: &Config, on: &Machine) -> Vec<Verdict> {
         .collect()
 }
 
+/// Of TCP transports: each NIC, in the words in which a lane would be refused.
+fn interfaces(config: &Config, on: &Machine) -> Vec<Verdict> {
+    let Some(interfaces) = &on.interfaces else { return Vec::new() };
+    let verdict = |Here { transport, nic, illness }: Here| match illness {
+        None => Verdict::well("nics", format!("`{nic}` of transport `{transport}` can be used")),
+        Some(why) => {
+            let (what, mend) = why.split_once("; ").unwrap_or((&why, "see `ip -br address`"));
+            let found: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+            let mend = format!("{mend} (found: {})", found.join(", "));
+            Verdict::ill("nics", format!("NIC `{nic}` of transport `{transport}`: {what}"), mend)
+        }
+    };
+    nics_here(config, interfaces).into_iter().map(verdict).collect()
+}
+
 fn nics(config: &Config, on: &Machine) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for transport in &config.transports {
+    let mut verdicts = interfaces(config, on);
+    for transport in config.transports.iter().filter(|transport| transport.kind != "tcp") {
         let (folder, list) = match transport.kind.as_str() {
             "rdma" => ("sys/class/infiniband", "ibv_devices"),
             _ => ("sys/class/net", "ip -br link"),
@@ -241,6 +257,7 @@ mod tests {
     use pipeline_configs::{Options, load_str};
     use pipeline_graph::Cpus;
     use pipeline_stages::catalog::catalog;
+    use pipeline_transports::interfaces::{Assigned, Interface};
 
     /// A machine that suits everything, with its `/sys` and `/dev` in a folder of its own.
     fn good() -> (tempfile::TempDir, Machine) {
@@ -255,9 +272,16 @@ mod tests {
             ptrace_scope: Some(0),
             io_uring: true,
             root: root.path().to_path_buf(),
+            interfaces: Some([eth0(true)].into_iter().collect()),
             bind: |_| Ok(()),
         };
         (root, machine)
+    }
+
+    fn eth0(is_up: bool) -> Interface {
+        let ip = "10.0.0.1".parse().unwrap();
+        let address = Assigned { ip, prefix: 24, is_usable: true, is_deprecated: false };
+        Interface { name: "eth0".into(), index: 2, is_up, addresses: vec![address], ..Interface::default() }
     }
 
     fn ills(preset: &str, text: &str, on: &Machine) -> Vec<&'static str> {
@@ -285,7 +309,8 @@ mod tests {
     fn each_lack_is_told() {
         let (_root, fine) = good();
         let with = |change: fn(&mut Machine)| {
-            let mut machine = Machine { root: fine.root.clone(), cpus: fine.cpus.clone(), ..fine };
+            let (root, cpus) = (fine.root.clone(), fine.cpus.clone());
+            let mut machine = Machine { root, cpus, interfaces: fine.interfaces.clone(), ..fine };
             change(&mut machine);
             machine
         };
@@ -295,6 +320,13 @@ mod tests {
         assert_eq!(ills("tcp", "pools.nic = { threads = 9, wait = \"spin\" }\n", &fine), ["cpus"]);
         assert_eq!(ills("tcp", "pools.nic = { cores = \"9\" }\n", &fine), ["pinning"]);
         assert_eq!(ills("tcp", "transports.tcp.nics = [\"eth9\"]\n", &fine), ["nics"]);
+        let of_eth0 = "transports.tcp.nics = [\"eth0\"]\n";
+        let down = |m: &mut Machine| m.interfaces = Some([eth0(false)].into_iter().collect());
+        assert_eq!(ills("tcp", of_eth0, &with(down)), ["nics"]);
+        assert_eq!(ills("tcp", "", &with(down)), [""; 0]);
+        assert_eq!(ills("tcp", of_eth0, &with(|m| m.interfaces = None)), [""; 0]);
+        let away = "transports.tcp.nics = [\"a\", \"eth0\"]\nnics.a.address = \"192.0.2.7\"\n";
+        assert_eq!(ills("tcp", away, &fine), ["nics"]);
         assert_eq!(ills("tcp", "segments.a = { kind = \"cuda:3\", size = \"1GiB\" }\n", &fine), ["gpus"]);
         assert_eq!(
             ills("tcp", "segments.a = { kind = \"dir\", path = \"/nonexistent\" }\n", &fine),

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use pipeline_graph::Cpus;
+use pipeline_transports::interfaces::Interfaces;
 use rustix::process::{Resource, getrlimit};
 
 /// See the file's head.
@@ -21,6 +22,8 @@ pub struct Machine {
     pub io_uring: bool,
     /// The root of `/sys` and `/dev`.
     pub root: PathBuf,
+    /// Network interfaces; `None`: the kernel does not tell.
+    pub interfaces: Option<Interfaces>,
     /// Tries an address; the reason when it cannot be listened on.
     pub bind: fn(&str) -> Result<(), String>,
 }
@@ -39,6 +42,7 @@ impl Machine {
             ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope"),
             io_uring: forbidden == 0 || (forbidden == 1 && rustix::process::geteuid().is_root()),
             root: PathBuf::from("/"),
+            interfaces: Interfaces::now().ok(),
             bind: |address| TcpListener::bind(address).map(drop).map_err(|e| e.to_string()),
         }
     }
