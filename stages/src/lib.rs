@@ -44,6 +44,7 @@ mod spec;
 mod sync;
 #[cfg(test)]
 mod testing;
+pub mod traffic;
 mod wheel;
 pub mod window;
 pub mod world;

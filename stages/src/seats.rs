@@ -16,6 +16,7 @@ use crate::mail::{Half, Mail, PostOffice, SeatId};
 use crate::posted::Posted;
 use crate::reason::Code;
 use crate::spec::Making;
+use crate::traffic::{Counts, Moved};
 use crate::world::TransportEntry;
 
 /// A pair: transport, NIC, index.
@@ -31,11 +32,18 @@ pub(crate) struct Shared {
     bells: Mutex<[Option<Waker>; 3]>,
     /// While the reaper is gone, how the slices end that it would have taken from `posted`; else 0.
     reaper_gone: AtomicU32,
+    /// What its reaper saw end. Here, so that a reaper which panicked takes none of it along.
+    pub(crate) moved: Moved,
 }
 
 impl Shared {
     fn new() -> Arc<Self> {
-        Arc::new(Self { posted: Posted::default(), bells: Mutex::default(), reaper_gone: AtomicU32::new(0) })
+        Arc::new(Self {
+            posted: Posted::default(),
+            bells: Mutex::default(),
+            reaper_gone: AtomicU32::new(0),
+            moved: Moved::default(),
+        })
     }
 
     fn bells(&self) -> MutexGuard<'_, [Option<Waker>; 3]> {
@@ -193,6 +201,15 @@ impl Seats {
             pair.halves = Some(attach(&pair.shared, *place, &*transports[usize::from(place.0)].transport)?);
         }
         Ok(())
+    }
+
+    /// What has moved over a NIC of a transport, over all of its workers.
+    pub(crate) fn counts(&self, transport: u16, nic: u16) -> Counts {
+        let mut sum = Counts::default();
+        let pairs = self.pairs();
+        let here = pairs.iter().filter(|((t, n, _), _)| (*t, *n) == (transport, nic));
+        here.for_each(|(_, pair)| pair.shared.moved.add_to(&mut sum));
+        sum
     }
 
     /// The half that was made with its pair; once that was taken, and lost, one that is made for it alone.

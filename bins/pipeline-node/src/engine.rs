@@ -14,6 +14,7 @@ use pipeline_configs::Config;
 use pipeline_graph::{Snapshot, State};
 use pipeline_stages::explain::Explanation;
 use pipeline_stages::ledger::Usage;
+use pipeline_stages::traffic::NicStats;
 use pipeline_stages::{
     Batch, Client, Key, Options, Pick, PrepareError, Prepared, Reason, Request, SubmitError, World,
 };
@@ -351,6 +352,15 @@ impl Engine {
     /// and what was counted so far.
     pub fn usage(&self) -> Usage {
         self.inner.world.usage()
+    }
+
+    /// What has moved over each NIC of each transport since the start, and how it stands now: in the order of the file.
+    /// Subtract two with [`NicStats::since`].
+    pub fn nics(&self) -> Vec<NicStats> {
+        match self.here() {
+            Ok(()) => self.inner.world.nics(),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.

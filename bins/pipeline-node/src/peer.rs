@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pipeline_stages::Remote;
-use pipeline_stages::peer::{PeerId, PeerView, SegmentView};
+use pipeline_stages::peer::{PeerId, PeerState, PeerView, SegmentView};
 use pipeline_transports::Access;
 use pipeline_transports::control::{FileAnswer, FileRequest, Message};
 
@@ -35,6 +35,11 @@ impl Peer {
     /// The name it gave itself.
     pub fn name(&self) -> &str {
         &self.view.name
+    }
+
+    /// Where it stands now. One that is down is dialled again when somebody wants something of it.
+    pub fn state(&self) -> PeerState {
+        self.engine.inner.world.peers.get(self.id).map_or(PeerState::Down, |peer| peer.state())
     }
 
     pub(crate) fn engine(&self) -> &Engine {

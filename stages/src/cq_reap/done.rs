@@ -39,7 +39,7 @@ impl CqReap {
     pub(super) fn deliver_done(&mut self, at: usize, out: &mut Outlet<Key>) -> bool {
         let ledger = &*self.world.ledger;
         let drive = &mut self.drives[at];
-        let (mut keys, mut n, mut lane) = ([Key::default(); BATCH], 0, Run::default());
+        let (mut keys, mut n, mut bytes, mut lane) = ([Key::default(); BATCH], 0, 0, Run::default());
         let next = &drive.completions.done()[drive.next..];
         let done =
             next.iter().take_while(|c| c.outcome == Outcome::Done).take(out.room_for_all(OUT).min(BATCH));
@@ -59,9 +59,11 @@ impl CqReap {
             lane.ended += 1;
             keys[n] = key;
             n += 1;
+            bytes += slot.len();
         }
         lane.settle(&mut self.links);
         drive.next += n;
+        drive.seat.shared.moved.done(n as u64, bytes);
         // As many as there was room for.
         out.push_all(OUT, &keys[..n]);
         n > 0

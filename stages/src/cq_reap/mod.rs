@@ -309,7 +309,7 @@ impl CqReap {
             let next = self.drives[at].completions.done().get(self.drives[at].next).copied();
             let Some(completion) = next else { break };
             let world = self.world.clone();
-            if !self.complete(&world, &completion, out, now) {
+            if !self.complete(&world, at, &completion, out, now) {
                 return any;
             }
             self.drives[at].next += 1;
@@ -330,6 +330,7 @@ impl CqReap {
     fn complete(
         &mut self,
         world: &World,
+        at: usize,
         completion: &Completion,
         out: &mut Outlet<Key>,
         now: Nanos,
@@ -361,6 +362,11 @@ impl CqReap {
             return true;
         }
         self.holding.let_go(ledger, ledger.position(key));
+        let moved = &self.drives[at].seat.shared.moved;
+        match completion.outcome {
+            Outcome::Done => moved.done(1, slot.len()),
+            _ => moved.failed(),
+        }
         note(slot, verdict);
         if let Some(lane) = lane {
             lane.life.outstanding.fetch_sub(1, Relaxed);

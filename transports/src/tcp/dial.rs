@@ -73,7 +73,7 @@ pub(super) async fn reach(
     let nic = nics.declared(path.nic.0);
     let on = nic.and_then(|_| nics.look());
     let mut candidates = candidates(nic, on.as_deref(), path, nics.count());
-    candidates.sort_by_key(|candidate| resting.has(path.nic.0, candidate.to));
+    candidates.sort_by_key(|c| (path.avoid.contains(&c.remote_nic), resting.has(path.nic.0, c.to)));
     let mut last = None;
     for (i, Candidate { remote_nic, to }) in candidates.iter().copied().enumerate() {
         let left = candidates.len() - i;
@@ -214,6 +214,7 @@ mod tests {
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
             session: SessionId([0; 16]),
             incarnation: 1,
+            avoid: Vec::new(),
         }
     }
 

@@ -121,6 +121,7 @@ pub fn path(link: LinkId, lane: u16) -> Path {
         lane,
         peer: "target".into(),
         address: "127.0.0.1:1".parse().unwrap(),
+        addresses: Default::default(),
         session: SESSION,
         incarnation: INCARNATION,
         avoid: Vec::new(),

@@ -38,6 +38,7 @@ fn dial(from: &TcpTransport, nic: u16, control: SocketAddr, addresses: &[SocketA
         addresses: addresses.into(),
         session: SessionId([7; 16]),
         incarnation: 1,
+        avoid: Vec::new(),
     };
     runtime().block_on(from.dial(&path, &from.offer(), &mut NoControl, soon()))
 }

@@ -1,8 +1,12 @@
 //! `bench`: its report, its check, its exit codes.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::Value;
 
-use crate::node::{failure, output, stdout};
+use crate::node::{Node, failure, output, program, stdout};
+use crate::process::cpu_time;
 
 const SHORT: &[&str] = &["bench", "--iterations", "20", "--rounds", "1", "--depth", "4"];
 
@@ -99,6 +103,58 @@ fn bad_targets_and_sizes() {
     assert_eq!(code, 2);
     let ended = output(&[SHORT, &["--size", "4", "--iov", "8"]].concat());
     assert_eq!(ended.status.code(), Some(2));
+}
+
+/// A target that goes away in the middle is no failed transfer but a peer that is gone: 69, and it is said.
+#[test]
+fn a_target_that_goes_away() {
+    let mut node = Node::target("64MiB", &[]);
+    let address = node.address.clone();
+    let args = ["bench", "--target", &address, "--segment", "kv", "--size", "64KiB", "--seconds", "120"];
+    let idle = cpu_time(node.child.id());
+    let mut command = program(&[&args[..], &["--rounds", "1", "--no-ceiling"]].concat());
+    let bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // What it has written so far costs the node time: then it is taken from it.
+    while cpu_time(node.child.id()) < idle + Duration::from_millis(200) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    node.crash();
+    let ended = bench.wait_with_output().unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(69), "{stderr}");
+    assert!(stderr.contains("has gone") && stderr.contains(&address), "{stderr}");
+}
+
+/// With several NICs each has an object and a row: the bytes of all are those that were confirmed, and each took part.
+#[test]
+fn nics_are_told_apart() {
+    let nics = [
+        "--set",
+        "transports.tcp.nics=['a', 'b']",
+        "--set",
+        "nics.a.address='127.0.0.11'",
+        "--set",
+        "nics.b.address='127.0.0.12'",
+    ];
+    let line = run(&[&nics[..], &["--size", "64KiB", "--batch", "8", "--no-ceiling"]].concat()).remove(0);
+    let told: Vec<_> = line["nics"].as_array().unwrap().iter().collect();
+    let names: Vec<_> = told.iter().map(|nic| (&nic["name"], &nic["transport"], &nic["address"])).collect();
+    let name = |text: &str| Value::from(text);
+    let (a, b, tcp) = (name("a"), name("b"), name("tcp"));
+    assert_eq!(names, [(&a, &tcp, &name("127.0.0.11")), (&b, &tcp, &name("127.0.0.12"))]);
+    let sum = |key: &str| told.iter().map(|nic| nic[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("bytes"), sum("slices")), (line["confirmed_bytes"].as_u64().unwrap(), 8 * 20));
+    for nic in &told {
+        assert!(nic["bytes"].as_u64() > Some(0) && nic["gb_per_s"].as_f64() > Some(0.0), "{nic}");
+        assert!(nic["links"].as_u64() >= Some(1) && nic["errors"] == 0 && nic["resting"].is_null(), "{nic}");
+    }
+    let shares: f64 = told.iter().map(|nic| nic["share"].as_f64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-9);
+    let text = stdout(&[SHORT, &nics, &["--size", "64KiB", "--no-ceiling"]].concat());
+    assert!(text.contains("tcp/a ") && text.contains("share%") && text.contains("127.0.0.12"), "{text}");
+    // Without several there is no table.
+    let text = stdout(&[SHORT, &["--size", "64KiB", "--no-ceiling"]].concat());
+    assert!(!text.contains("share%"), "{text}");
 }
 
 /// B06: a request one byte beyond 32 bits is counted, moved and verified to its last byte.

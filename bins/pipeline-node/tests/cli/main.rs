@@ -12,6 +12,8 @@ mod generations;
 mod node;
 mod odd_files;
 mod ports;
+#[allow(dead_code, reason = "each test program uses some of it")]
+mod process;
 mod resume;
 mod run;
 mod trace;

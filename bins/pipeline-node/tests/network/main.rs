@@ -5,6 +5,7 @@
 mod addresses;
 mod descriptors;
 mod fanout;
+#[allow(dead_code, reason = "each test program uses some of it")]
 mod namespace;
 #[allow(dead_code, reason = "each test program uses some of it")]
 #[path = "../cli/node.rs"]

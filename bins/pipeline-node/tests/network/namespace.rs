@@ -24,7 +24,12 @@ pub fn alone(name: &str, body: impl FnOnce()) {
         return;
     }
     let mut command = Command::new("unshare");
-    command.arg("-Urn").arg(std::env::current_exe().unwrap()).args(["--exact", name, "--nocapture"]);
+    command.arg("-Urn").arg(std::env::current_exe().unwrap()).args([
+        "--exact",
+        name,
+        "--nocapture",
+        "--include-ignored",
+    ]);
     let status = command.env(INSIDE, "1").status().unwrap();
     assert!(status.success(), "{name} failed inside its network: {status}");
 }
@@ -65,6 +70,8 @@ type Job = Box<dyn FnOnce() + Send>;
 pub struct Far {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
+    /// The kernel's number of the thread.
+    id: i32,
 }
 
 impl Far {
@@ -85,22 +92,40 @@ impl Far {
         there
     }
 
-    fn over(near: &str, far: &str, [here, there]: [&str; 2]) -> Self {
+    /// Several wires to one network: `10.8.N.1` on this side, on `railN`, and `10.8.N.2` on the other, on `farN`.
+    pub fn rails(count: u8) -> Self {
+        let new = Self::unwired();
+        for n in 0..count {
+            let ends = [format!("10.8.{n}.1"), format!("10.8.{n}.2")];
+            new.wire(&format!("rail{n}"), &format!("far{n}"), [&ends[0], &ends[1]]);
+        }
+        new
+    }
+
+    fn over(near: &str, far: &str, ends: [&str; 2]) -> Self {
+        let new = Self::unwired();
+        new.wire(near, far, ends);
+        new
+    }
+
+    fn unwired() -> Self {
         let (jobs, todo) = channel::<Job>();
         let (told, tid) = channel();
         let thread = std::thread::spawn(move || live_there(&told, &todo));
-        let tid = tid.recv().unwrap();
-        ip(&format!("link add {near} type veth peer name {far} netns {tid}"));
+        let new = Self { jobs: Some(jobs), thread: Some(thread), id: tid.recv().unwrap() };
+        new.run(|| ip("link set lo up"));
+        new
+    }
+
+    fn wire(&self, near: &str, far: &str, [here, there]: [&str; 2]) {
+        ip(&format!("link add {near} type veth peer name {far} netns {}", self.id));
         ip(&format!("addr add {here}/24 dev {near}"));
         ip(&format!("link set {near} up"));
-        let new = Self { jobs: Some(jobs), thread: Some(thread) };
         let (address, up) = (format!("addr add {there}/24 dev {far}"), format!("link set {far} up"));
-        new.run(move || {
-            ip("link set lo up");
+        self.run(move || {
             ip(&address);
             ip(&up);
         });
-        new
     }
 
     /// Runs something there, and waits for it.

@@ -4,6 +4,7 @@ mod args;
 mod bare;
 pub mod ceiling;
 mod host;
+mod nics;
 mod pattern;
 mod report;
 pub mod trace;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use pipeline_configs::Loaded;
 use pipeline_graph::{Blueprint, PoolKind, Snapshot, StageStats};
-use pipeline_node::{Engine, Peer, Region, Segment};
+use pipeline_node::{Engine, NicStats, Peer, PeerState, Region, Segment};
 
 pub use args::Args;
 use ceiling::{Bare, Ceiling};
@@ -42,7 +43,7 @@ const REST_MAX_S: f64 = 5.0;
 ///
 /// # Errors
 /// 1 for errors or wrong bytes, 3 for a missed threshold, 65 for a trace that makes no sense, 69 when the target cannot be
-/// reached.
+/// reached, or has gone.
 pub fn run(args: &Args) -> Outcome {
     let mut set = args.set.clone();
     set.extend(args.slice.iter().map(|s| format!("stages.split.slice='{s}'")));
@@ -139,7 +140,7 @@ fn show(args: &Args, line: &Line) -> Outcome {
     let text = if args.json {
         serde_json::to_string(line).map_err(Failure::system)?
     } else {
-        format!("{}\n{}", line.row(), stage_table(&line.stages))
+        format!("{}\n{}{}", line.row(), stage_table(&line.stages), nics::table(&line.nics))
     };
     file::print(&(text + "\n"))
 }
@@ -186,6 +187,7 @@ struct Sum {
     cpu_ns: u64,
     target_cpu_ns: Option<u64>,
     stages: Snapshot,
+    nics: Vec<NicStats>,
 }
 
 impl Bench<'_> {
@@ -211,9 +213,9 @@ impl Bench<'_> {
         };
         let seed = size.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         if args.check {
-            verify::prepare(&load, seed).map_err(Failure::failed)?;
+            verify::prepare(&load, seed).map_err(|what| self.trouble(size, what))?;
         } else {
-            load.touch(args.target.is_empty()).map_err(Failure::failed)?;
+            load.touch(args.target.is_empty()).map_err(|what| self.trouble(size, what))?;
             if args.iterations.is_none() {
                 Load { until: Until::Time(WARM_UP), rate: None, ..load }.run();
             }
@@ -221,11 +223,22 @@ impl Bench<'_> {
         let sum = self.rounds(&load)?;
         let wrong = match args.check {
             true => {
-                Some(verify::count_wrong(&load, seed, &load.used(&sum.submitted)).map_err(Failure::failed)?)
+                let wrong = verify::count_wrong(&load, seed, &load.used(&sum.submitted));
+                Some(wrong.map_err(|what| self.trouble(size, what))?)
             }
             false => None,
         };
         Ok(line(args, size, sum, wrong))
+    }
+
+    /// What failed: the target's going, if it has gone.
+    fn trouble(&self, size: u64, what: String) -> Failure {
+        match self.peer.state() {
+            PeerState::Down => {
+                Failure::peer(format!("{size} bytes: the target {} has gone: {what}", self.peer.label()))
+            }
+            _ => Failure::failed(what),
+        }
     }
 
     fn rounds(&self, load: &Load<'_>) -> Result<Sum, Failure> {
@@ -237,6 +250,7 @@ impl Bench<'_> {
             cpu_ns: 0,
             target_cpu_ns: Some(0),
             stages: Snapshot::default(),
+            nics: Vec::new(),
         };
         for _ in 0..self.args.rounds {
             if let Some(ceiling) = &self.ceiling {
@@ -244,13 +258,15 @@ impl Bench<'_> {
                 sum.ceilings.push(ceiling.round(load.size, self.args.iov, load.layout)?);
             }
             self.node.reset_peaks();
-            let (before, cpu, target) = (self.node.stats(), cpu_ns(), self.peer.cpu_ns().ok());
+            let (before, nics) = (self.node.stats(), self.node.nics());
+            let (cpu, target) = (cpu_ns(), self.peer.cpu_ns().ok());
             let round = load.run();
             sum.cpu_ns += cpu_ns() - cpu;
             let spent =
                 self.peer.cpu_ns().ok().zip(target).map(|(after, before)| after.saturating_sub(before));
             sum.target_cpu_ns = sum.target_cpu_ns.zip(spent).map(|(a, b)| a + b);
             sum.stages = self.node.stats().since(&before);
+            nics::add(&mut sum.nics, &nics, &self.node.nics());
             sum.rates.push(round.tally.gb_per_s());
             sum.tally.merge(&round.tally, false);
             for (all, more) in sum.submitted.iter_mut().zip(&round.submitted) {
@@ -258,6 +274,9 @@ impl Bench<'_> {
             }
             if let Some(trouble) = round.trouble {
                 eprintln!("# {} bytes: {trouble}", load.size);
+                if self.peer.state() == PeerState::Down {
+                    return Err(self.trouble(load.size, trouble));
+                }
                 if round.tally.requests == 0 {
                     return Err(Failure::failed(format!("{} bytes: no request ended well", load.size)));
                 }
@@ -268,6 +287,7 @@ impl Bench<'_> {
 }
 
 fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
+    let nics = nics::lines(std::mem::take(&mut sum.nics), sum.tally.elapsed_ns);
     let tally = &sum.tally;
     let gb = tally.bytes as f64 / 1e9;
     let bare = |what: fn(&Bare) -> f64| {
@@ -303,6 +323,7 @@ fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
         wrong,
         errors: tally.errors,
         stages: sum.stages.stages.iter().map(stage_line).collect(),
+        nics,
     }
 }
 

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::nics::NicLine;
+
 /// One size.
 #[derive(Debug, Serialize)]
 pub struct Line {
@@ -54,6 +56,8 @@ pub struct Line {
     pub errors: u64,
     /// By stage.
     pub stages: Vec<StageLine>,
+    /// By NIC.
+    pub nics: Vec<NicLine>,
 }
 
 /// One stage while that size ran.
@@ -177,6 +181,7 @@ mod tests {
                 util_pct: 55.0,
                 blocked_pct: 1.0,
             }],
+            nics: Vec::new(),
         }
     }
 
@@ -188,7 +193,7 @@ mod tests {
         let wanted = "bytes op batch depth gb_per_s_avg gb_per_s_peak gbit_per_s_avg mreq_per_s p50_us p90_us \
                       p99_us p999_us max_us cpu_s_per_gb_initiator cpu_s_per_gb_target ceiling_gb_per_s \
                       ceiling_pct ceiling_cpu_s_per_gb_initiator ceiling_cpu_s_per_gb_target confirmed_bytes \
-                      wrong errors stages";
+                      wrong errors stages nics";
         let mut wanted: Vec<_> = wanted.split_whitespace().map(str::to_owned).collect();
         keys.sort();
         wanted.sort();

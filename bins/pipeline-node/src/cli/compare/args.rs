@@ -57,7 +57,7 @@ impl Over {
   idle%          CPU of the started engine with nothing to do, percent of a core
   queues         memory of all bounded queues, from the plan
   spin/CPUs      threads that do not sleep while there is work, and CPUs; ! over-subscribed
-  spread         (most - least) / median over the rounds, the largest of p50 and GB/s; of one round none
+  spread         (most - least) / median over the rounds (not of one), the largest of p50 and GB/s
 
 How the application waits follows `via` of completion_notify: with \"event\" it sleeps, with
 \"eventfd\" it polls a descriptor, else it polls the batch. A file whose transports all move bytes by
