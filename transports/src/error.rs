@@ -77,6 +77,18 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A NIC does not reach the memory of a GPU.
+    #[error(
+        "NIC {nic} does not reach memory of cuda:{gpu} ({why}); load the GPU driver's peer memory (modprobe nvidia_peermem), or use a kernel (5.12 or later) and drivers that share it as a dmabuf"
+    )]
+    GpuUnreachable {
+        /// Name of the NIC.
+        nic: String,
+        /// Number of the GPU.
+        gpu: u16,
+        /// What was tried, and why it did not work.
+        why: String,
+    },
     /// The peer refused us, or we it.
     #[error("peer {peer} refused: {reason}")]
     Refused {

@@ -3,6 +3,7 @@
 
 mod ends;
 mod later_stages;
+mod rdma;
 mod rules;
 mod transport_kinds;
 
@@ -23,6 +24,9 @@ use crate::{
     admit, callbacks, completion_notify, cq_reap, nic_select, protocol_route, request_split, retry, serve,
     wr_post,
 };
+
+#[cfg(feature = "rdma")]
+pub use rdma::settings as rdma_settings;
 
 const STAGES: &[(StageKind, Build)] = &[
     (admit::KIND, admit::build),
@@ -45,7 +49,7 @@ const TRANSPORTS: &[(TransportKind, Factory)] = &[
     (transport_kinds::SIM, sim),
     (transport_kinds::SHM, later),
     (transport_kinds::CMA, later),
-    (transport_kinds::RDMA, later),
+    (transport_kinds::RDMA, rdma::make),
     (transport_kinds::CUDA, later),
     (transport_kinds::FILE, later),
     (transport_kinds::MOONCAKE_TCP, later),

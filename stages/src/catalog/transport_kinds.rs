@@ -148,19 +148,40 @@ pub(super) const CMA: TransportKind = TransportKind {
     later: Some("shared memory"),
 };
 
+const SECONDS: u64 = 1_000_000_000;
+
 /// `rdma`.
 pub(super) const RDMA: TransportKind = TransportKind {
     name: "rdma",
-    summary: "RDMA verbs over InfiniBand or RoCE: the NIC moves the bytes, the target's CPU takes no part.",
+    summary: "RDMA verbs over InfiniBand or RoCE: the NIC moves the bytes, the target's CPU takes no part. In programs built with the feature `rdma`.",
     keys: &[
         lanes("2"),
         depth("256"),
         prefers("64KiB"),
         key(
+            "max_request",
+            Kind::Bytes { min: 4096, max: 1 << 31 },
+            Some("1GiB"),
+            "Longest work request: longer slices are refused. What all devices take holds as well.",
+        ),
+        key(
+            "read_depth",
+            Kind::Count { min: 1, max: 255 },
+            Some("16"),
+            "READs that a queue pair has under way at once; both devices' limits hold as well.",
+        ),
+        key(
+            "endpoints",
+            Kind::Count { min: 2, max: 1 << 20 },
+            Some("4096"),
+            "Queue pairs of each NIC at a time, to all peers; when there are as many, one that idles makes room.",
+        ),
+        key("port", Kind::Count { min: 1, max: 255 }, Some("1"), "Port of the devices that is used."),
+        key(
             "gid",
             Kind::Count { min: 0, max: 255 },
             None,
-            "Index of the GID; without it, the first RoCE v2 one with an IPv4 address.",
+            "Index of the GID. Without it: that of the NIC's `address`, else the first RoCE v2 one with an IPv4 address, with a routable IPv6 one, any; looked up anew for each connection.",
         ),
         key(
             "service_level",
@@ -172,21 +193,57 @@ pub(super) const RDMA: TransportKind = TransportKind {
             "traffic_class",
             Kind::Count { min: 0, max: 255 },
             Some("0"),
-            "Traffic class (DSCP) of RoCE packets.",
+            "Traffic class of RoCE packets: DSCP times 4.",
         ),
         key(
             "mtu",
             Kind::Word(&["256", "512", "1024", "2048", "4096"]),
             Some("4096"),
-            "Largest packet, bytes.",
+            "Largest packet, bytes; what both ports have at present holds as well.",
         ),
         key(
             "ack_timeout",
-            Kind::Time { min_ns: 4_096, max_ns: 9_000_000_000_000 },
+            Kind::Time { min_ns: 4_096, max_ns: 9_000 * SECONDS },
             Some("67ms"),
-            "How long the NIC waits for an acknowledgement before it sends again.",
+            "How long the NIC waits for an acknowledgement before it sends again; the next of 4.096us times a power of 2.",
         ),
         key("retries", Kind::Count { min: 0, max: 7 }, Some("7"), "How often the NIC sends again."),
+        key(
+            "stall",
+            Kind::Time { min_ns: SECONDS, max_ns: 86_400 * SECONDS },
+            None,
+            "A queue pair with work outstanding that completes nothing for so long is closed; without it, when the NIC must have given up by itself (ack_timeout times retries + 1, at least 1 s).",
+        ),
+        key(
+            "inline",
+            Kind::Bytes { min: 0, max: 4096 },
+            Some("64"),
+            "WRITEs up to this size are handed to the NIC with their bytes, which saves it a look into memory; what the device can do holds as well.",
+        ),
+        key(
+            "signal_every",
+            Kind::Count { min: 1, max: 65_536 },
+            Some("64"),
+            "Of so many work requests one is announced when it is done, and the last of each flush.",
+        ),
+        key(
+            "relaxed_ordering",
+            Kind::Flag,
+            Some("true"),
+            "Lets the NIC deliver the bytes of a transfer in any order, where it and the PCI bus know how.",
+        ),
+        key(
+            "register_max",
+            Kind::Bytes { min: 8192, max: 1 << 60 },
+            None,
+            "Longest memory registration: longer regions are registered in pieces. Without it, what all devices take.",
+        ),
+        key(
+            "gpu_memory",
+            Kind::Word(&["auto", "dmabuf", "peermem"]),
+            Some("auto"),
+            "How memory of GPUs is made known to the NIC: as a dmabuf, by the driver's peer memory (nvidia_peermem), or whichever of them works, in this order.",
+        ),
         key(
             "rails",
             Kind::Word(&["same", "any"]),
@@ -195,7 +252,7 @@ pub(super) const RDMA: TransportKind = TransportKind {
         ),
     ],
     preferred_bytes: 64 << 10,
-    later: Some("RDMA verbs"),
+    later: None,
 };
 
 /// `cuda`.

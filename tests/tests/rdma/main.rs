@@ -3,6 +3,7 @@
 //! test after the other, because all use the same ones. Verbs by themselves are tested in `transports/tests/rdma`.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod absent;
 mod bed;
 mod broken;
 mod failover;

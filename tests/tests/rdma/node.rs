@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::bed::{shipped, uses};
 
 /// The program of the same build. Cargo tells its place only to tests of its own crate, but puts it beside all of them.
-fn path() -> PathBuf {
+pub fn path() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     let path = exe.parent().and_then(Path::parent).unwrap().join("pipeline-node");
     assert!(path.exists(), "no {}: `scripts/test rdma` builds it", path.display());

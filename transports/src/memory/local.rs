@@ -33,6 +33,7 @@ impl Regions {
     /// [`Error::Busy`] while it is being unregistered, [`Error::NotRegistered`], [`Error::BadArgument`].
     pub fn read_shared(&self, id: RegionId, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         let held = Pinned::new(self, id)?;
+        self.of_host(id)?;
         let span = self.local(id, offset, into.len() as u64)?;
         // SAFETY: `local` checked the range and the pin holds it; `into` is a live slice, not registered memory.
         unsafe { copy(span.ptr, into.as_mut_ptr(), into.len()) };
@@ -46,6 +47,7 @@ impl Regions {
     /// As [`Self::read_shared`].
     pub fn write_shared(&self, id: RegionId, offset: u64, from: &[u8]) -> Result<(), Error> {
         let held = Pinned::new(self, id)?;
+        self.of_host(id)?;
         let span = self.local(id, offset, from.len() as u64)?;
         // SAFETY: `local` checked the range and the pin holds it; `from` is a live slice, not registered memory.
         unsafe { copy(from.as_ptr(), span.ptr, from.len()) };

@@ -7,6 +7,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::Error;
 use crate::memory::copy::copy;
+use crate::memory::gpu::GpuPart;
 
 const _: () = assert!(size_of::<usize>() == size_of::<u64>(), "offsets of regions are addresses of 64 bits");
 
@@ -27,6 +28,8 @@ pub struct Memory {
     base: *mut u8,
     len: u64,
     mapped: bool,
+    /// Of a GPU: no CPU may touch it.
+    gpu: Option<Box<GpuPart>>,
 }
 
 // SAFETY: it is an address range, owned or lent for its life; nothing in it is bound to a thread.
@@ -63,7 +66,7 @@ impl Memory {
             // A kernel without huge pages says EINVAL: then the mapping stays as it is.
             let _ = unsafe { madvise(base, len as usize, Advice::LinuxHugepage) };
         }
-        Ok(Self { base: base.cast(), len, mapped: true })
+        Ok(Self { base: base.cast(), len, mapped: true, gpu: None })
     }
 
     /// Memory of the application. Lengths of 0 and ranges that wrap are refused when it is registered.
@@ -73,7 +76,35 @@ impl Memory {
     /// [`crate::Regions::remove`] gave it back and it was let go. Meanwhile peers and this process read
     /// and write it through raw pointers: no reference to those bytes may be live while they do.
     pub unsafe fn from_raw(base: *mut u8, len: u64) -> Self {
-        Self { base, len, mapped: false }
+        Self { base, len, mapped: false, gpu: None }
+    }
+
+    /// Memory of a GPU, by its address there. Only NICs that reach the GPU take it; no CPU ever touches it here.
+    ///
+    /// # Safety
+    /// `[base, base + len)` must stay allocated on that GPU until this value is dropped (see [`Self::from_raw`]), and what
+    /// `part` says of it must be true.
+    pub unsafe fn of_gpu(base: *mut u8, len: u64, part: GpuPart) -> Self {
+        Self { base, len, mapped: false, gpu: Some(Box::new(part)) }
+    }
+
+    /// What is known of it if it is of a GPU.
+    pub fn gpu(&self) -> Option<&GpuPart> {
+        self.gpu.as_deref()
+    }
+
+    /// For transports whose CPUs touch the bytes.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for memory of a GPU.
+    pub(crate) fn of_host(&self, transport: &'static str) -> Result<(), Error> {
+        match self.gpu {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsupported {
+                transport,
+                what: "reach memory of a GPU: declare a transport `rdma` for it, and no other",
+            }),
+        }
     }
 
     /// First byte. Dereferencing is the caller's business: see [`crate::memory::copy`].
@@ -111,6 +142,9 @@ impl Memory {
 
     /// First byte of a checked range.
     fn at(&self, offset: u64, len: u64) -> Result<NonNull<u8>, Error> {
+        if let Some(part) = &self.gpu {
+            return Err(part.not_by_the_cpu());
+        }
         let base = NonNull::new(self.base).ok_or_else(|| Error::BadArgument("memory at address 0".into()))?;
         match offset.checked_add(len) {
             // SAFETY: within the range (its end does not wrap, or the range would not be valid memory).

@@ -4,6 +4,7 @@
 mod access;
 pub mod copy;
 mod gate;
+mod gpu;
 mod guard;
 mod local;
 mod mapping;
@@ -12,6 +13,7 @@ mod region;
 mod regions;
 
 pub use access::{Access, RegionId};
+pub use gpu::GpuPart;
 pub use guard::{Guard, LocalSpan};
 pub use mapping::{Memory, Pages};
 pub use origin::Origin;

@@ -13,7 +13,7 @@ use crate::memory::gate::{Barred, Gate, READ, WRITE};
 use crate::memory::guard::{Guard, LocalSpan};
 use crate::memory::mapping::Memory;
 use crate::memory::origin::Origin;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::wr::{Op, Refusal};
 
 /// One entry. `base` and `len` change only while both gates are dead.
@@ -45,6 +45,8 @@ pub struct Regions {
     slots: Box<[Slot]>,
     book: Mutex<Book>,
     origin: Origin,
+    /// Whether there ever was memory of a GPU in it: only then copies by the CPU ask whose a region is.
+    gpus: AtomicBool,
 }
 
 /// What is known of a live region.
@@ -81,6 +83,7 @@ impl Regions {
             slots: (0..capacity).map(slot).collect(),
             book: Mutex::new(Book { by_base: BTreeMap::new(), free: (0..capacity).collect() }),
             origin: Origin::here(),
+            gpus: AtomicBool::new(false),
         }
     }
 
@@ -123,6 +126,10 @@ impl Regions {
             ))
         })?;
         let mut book = self.book()?;
+        if memory.gpu().is_some() {
+            // Before the region has a name: whoever has the name has got it from here, and sees this too.
+            self.gpus.store(true, Ordering::Relaxed);
+        }
         if let Some((_, below)) = book.by_base.range(..end).next_back()
             && below.memory.ptr() as u64 + below.memory.len() > base
         {
@@ -286,6 +293,23 @@ impl Regions {
         let entry = book.by_base.get(&slot.base.load(Ordering::Relaxed))?;
         let accesses = slot.peers.holders(generation).unwrap_or(0);
         Some(RegionFacts { id, len: entry.memory.len(), access: entry.access, pins, accesses })
+    }
+
+    /// For copies by the CPU.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] for memory of a GPU.
+    pub(super) fn of_host(&self, id: RegionId) -> Result<(), Error> {
+        if !self.gpus.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let book = self.book()?;
+        let base = self.slot(id).map(|(slot, _)| slot.base.load(Ordering::Relaxed));
+        let entry = base.and_then(|base| book.by_base.get(&base));
+        match entry.and_then(|entry| entry.memory.gpu()) {
+            Some(part) => Err(part.not_by_the_cpu()),
+            None => Ok(()),
+        }
     }
 
     /// Pins and accesses of a live region, without the lock.

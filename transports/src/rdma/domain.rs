@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::device::Device;
+use super::gpu::{self, Reach, Reaches, Stretch};
 use super::library::Verbs;
 use super::local_keys::LocalKeys;
 use super::missing::Missing;
@@ -10,7 +11,7 @@ use super::pieces::{Lengths, PIECES_MAX, Pieces};
 use super::region_keys::KEYS;
 use super::registration::{MemoryRegion, Registrations, Wanted, access_flags, not_taken};
 use super::remote_keys::Learnt;
-use super::settings::{RdmaNic, RdmaSettings};
+use super::settings::{GpuMemory, RdmaNic, RdmaSettings};
 use crate::error::Error;
 use crate::memory::{Access, Memory};
 use crate::transport::{NicId, Registration};
@@ -21,28 +22,29 @@ pub(super) struct Domain {
     names: Vec<String>,
     lengths: Lengths,
     relaxed_ordering: bool,
+    gpu_memory: GpuMemory,
+    reaches: Reaches,
     local: Arc<LocalKeys>,
     learnt: Learnt,
 }
 
 impl Domain {
-    /// Opens the NICs of `settings`, in their order, for at most `regions` regions. Where the file names none, there is
-    /// one, which is called `transport`: the first device of the machine whose port is up, or the first.
+    /// Opens the NICs of `settings`, in their order, for at most `regions` regions; see [`choose_nics`] for a file that
+    /// names none.
     ///
     /// # Errors
     /// [`Error::Missing`] for what is not there, [`Error::LocalNic`] for a device that refuses.
     pub(super) fn open(transport: &str, settings: &mut RdmaSettings, regions: usize) -> Result<Self, Error> {
         let verbs = Verbs::load()?;
-        if settings.nics.is_empty() {
-            let device = any_device(&verbs, settings)?;
-            settings.nics.push(RdmaNic { name: transport.to_owned(), ..RdmaNic::named(&device) });
-        }
+        choose_nics(&verbs, transport, settings)?;
         let names: Vec<String> = settings.nics.iter().map(|nic| nic.name.clone()).collect();
         let opened = names.iter().map(|name| Device::open(&verbs, name, settings));
         let devices = opened.collect::<Result<Vec<_>, _>>()?;
         let lengths = lengths(&devices, settings);
         let (local, learnt) = (Arc::new(LocalKeys::new(regions)), Learnt::default());
-        Ok(Self { devices, names, lengths, relaxed_ordering: settings.relaxed_ordering, local, learnt })
+        let (relaxed_ordering, gpu_memory) = (settings.relaxed_ordering, settings.gpu_memory);
+        let reaches = Reaches::default();
+        Ok(Self { devices, names, lengths, relaxed_ordering, gpu_memory, reaches, local, learnt })
     }
 
     /// Its devices, by [`NicId`].
@@ -78,7 +80,7 @@ impl Domain {
     /// Registers memory with every device, or with none; see [`crate::Transport::register`]. Several threads at once.
     ///
     /// # Errors
-    /// [`Error::NotRegisterable`], [`Error::BadArgument`] for a region that would take too many keys.
+    /// [`Error::NotRegisterable`], [`Error::GpuUnreachable`], [`Error::BadArgument`] for a region that would take too many keys.
     pub(super) fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error> {
         let (base, len) = (memory.ptr() as u64, memory.len());
         let pieces = self.plan(base, len)?;
@@ -86,11 +88,21 @@ impl Domain {
         let wanted = Wanted { base, access, pieces };
         let made = Registrations::make(&self.devices, &self.local, wanted, |device, from, bytes| {
             let (at, iova) = (base + from, pieces.address(from));
+            if let Some(part) = memory.gpu() {
+                let stretch = Stretch { base, from, len: bytes, iova, access: flags };
+                // SAFETY: as below.
+                return unsafe { gpu::register(device, part, self.gpu_memory, stretch, &self.reaches) };
+            }
             // SAFETY: a transport's registration ends before its memory does (`Regions::remove` gives memory back after that).
             let made = unsafe { MemoryRegion::of_process(device, at, bytes, iova, flags) };
             made.map_err(|e| not_taken(device, bytes, len, e))
         })?;
         Ok(Box::new(made))
+    }
+
+    /// How a NIC reaches memory of a GPU, once a region of it was registered.
+    pub(super) fn reach(&self, nic: NicId, gpu: u16) -> Option<Reach> {
+        self.reaches.get(self.device(nic)?.nic(), gpu)
     }
 
     fn plan(&self, base: u64, len: u64) -> Result<Pieces, Error> {
@@ -112,6 +124,22 @@ fn lengths(devices: &[Arc<Device>], settings: &RdmaSettings) -> Lengths {
     let registration = least(|d| d.attr().max_mr_size).min(settings.register_max_bytes);
     let message = least(|d| u64::from(d.max_message())).min(settings.max_bytes);
     Lengths::new(registration, message)
+}
+
+/// A transport that names no NIC has one of its own name: the first device whose port is up, or the first.
+///
+/// # Errors
+/// [`Error::Missing`] where there is none.
+pub(super) fn choose_nics(
+    verbs: &Arc<Verbs>,
+    transport: &str,
+    settings: &mut RdmaSettings,
+) -> Result<(), Error> {
+    if settings.nics.is_empty() {
+        let device = any_device(verbs, settings)?;
+        settings.nics.push(RdmaNic { name: transport.to_owned(), ..RdmaNic::named(&device) });
+    }
+    Ok(())
 }
 
 /// The device of a transport that names none.

@@ -96,10 +96,7 @@ functions! {
     ack_cq_events = ibv_ack_cq_events: fn(*mut ffi::ibv_cq, c_uint);
     create_qp = ibv_create_qp: fn(*mut ffi::ibv_pd, *mut ffi::ibv_qp_init_attr) -> *mut ffi::ibv_qp;
     modify_qp = ibv_modify_qp: fn(*mut ffi::ibv_qp, *mut ffi::ibv_qp_attr, c_int) -> c_int;
-    query_qp = ibv_query_qp:
-        fn(*mut ffi::ibv_qp, *mut ffi::ibv_qp_attr, c_int, *mut ffi::ibv_qp_init_attr) -> c_int;
     destroy_qp = ibv_destroy_qp: fn(*mut ffi::ibv_qp) -> c_int;
-    wc_status_str = ibv_wc_status_str: fn(ffi::ibv_wc_status::Type) -> *const c_char;
     event_type_str = ibv_event_type_str: fn(ffi::ibv_event_type) -> *const c_char;
 }
 
@@ -146,12 +143,6 @@ impl Verbs {
     pub(crate) fn event_name(&self, event: ffi::ibv_event_type) -> String {
         // SAFETY: answers a text with static life for any number.
         text(unsafe { (self.event_type_str)(event) })
-    }
-
-    /// The name of the status of a completion, for people.
-    pub(crate) fn status_name(&self, status: ffi::ibv_wc_status::Type) -> String {
-        // SAFETY: answers a text with static life for any number.
-        text(unsafe { (self.wc_status_str)(status) })
     }
 }
 

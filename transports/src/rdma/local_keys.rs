@@ -71,7 +71,7 @@ impl LocalKeys {
     }
 
     /// As [`LocalRegion::find`], for whoever asks once.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn find(&self, region: RegionId, nic: u16, offset: u64, len: u64) -> Option<LocalKey> {
         let found = self.slots.get(region.index() as usize)?.load();
         found.as_ref().filter(|found| found.region == region)?.find(nic, offset, len)

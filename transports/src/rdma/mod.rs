@@ -4,9 +4,6 @@
 //! Deliberately no thread of its own and no library to start with: libibverbs is looked up when a file asks for this
 //! transport, and what is missing then is said with what to install.
 
-// Until GPU memory and the doctor use the rest of what devices can.
-#![allow(dead_code, reason = "parts that GPU memory and the doctor, which come next, are made of")]
-
 mod batch;
 mod completion;
 mod completion_queue;
@@ -16,6 +13,7 @@ mod domain;
 mod endpoint;
 mod events;
 mod gid;
+mod gpu;
 mod health;
 mod library;
 mod link;
@@ -37,11 +35,14 @@ mod ring;
 mod ring_loom;
 mod settings;
 mod sieve;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod transport;
 
 pub use gid::GidChoice;
+pub use gpu::Reach;
 pub use missing::Missing;
 pub use settings::{GpuMemory, Rails, RdmaNic, RdmaSettings, STALL_MIN};
+pub use survey::{NicSeen, survey};
 pub use transport::{KIND, RdmaTransport};

@@ -102,11 +102,6 @@ impl Pieces {
         self.skew + offset
     }
 
-    /// Bytes of the region.
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
     /// How many pieces there are.
     pub(super) fn count(&self) -> u16 {
         self.count

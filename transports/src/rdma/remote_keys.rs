@@ -81,7 +81,7 @@ impl RemoteKeys {
     ///
     /// # Errors
     /// What the peer would refuse it with.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn find(
         &self,
         region: RegionId,

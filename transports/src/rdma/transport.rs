@@ -9,6 +9,7 @@ use super::connect::{self, Accepted, Nic};
 use super::device::Device;
 use super::domain::Domain;
 use super::events;
+use super::gpu::Reach;
 use super::link::{Pair, PostEnd, ReapEnd};
 use super::nic_facts;
 use super::offer::{Body, NICS_MAX};
@@ -73,6 +74,11 @@ impl RdmaTransport {
         };
         let (pairs, accepted) = (Mutex::default(), Accepted::default());
         Ok(Self { name: name.to_owned(), settings, domain, nics, caps, pairs, accepted })
+    }
+
+    /// How a NIC reaches memory of a GPU, once a region of it was registered.
+    pub fn reach(&self, nic: NicId, gpu: u16) -> Option<Reach> {
+        self.domain.reach(nic, gpu)
     }
 
     /// Queue pairs that peers have dialled and that have not been let go of.

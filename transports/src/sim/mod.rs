@@ -75,7 +75,8 @@ impl Transport for Sim {
         self.station.nics()
     }
 
-    fn register(&self, _memory: &Memory, _access: Access) -> Result<Registration, Error> {
+    fn register(&self, memory: &Memory, _access: Access) -> Result<Registration, Error> {
+        memory.of_host(KIND)?;
         Ok(Box::new(Unregistered))
     }
 

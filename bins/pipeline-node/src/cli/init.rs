@@ -126,6 +126,11 @@ listen = \"127.0.0.1:7001\"            # only this machine; write \"0.0.0.0:7001
     };
     let transport = if by_rdma { "rdma" } else { "tcp" };
     match (found, listed.as_slice()) {
+        (Some(_), []) if by_rdma => {
+            text.push_str(
+                "\n# No RDMA device was found: `pipeline-node doctor` on this file says what to do.\n",
+            );
+        }
         (Some(_), []) => {
             let _ = writeln!(text, "\n# No NIC was found for `{transport}`: the system's routing chooses.");
         }

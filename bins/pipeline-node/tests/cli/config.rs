@@ -75,12 +75,30 @@ fn schema_is_json() {
 /// `run` refuses what a later release brings, with the place; `validate` does not.
 #[test]
 fn later_is_refused_by_run() {
-    let (_dir, path) = file("version = 1\nuse = \"rdma\"\n");
+    let (_dir, path) = file("version = 1\nuse = \"shm\"\n");
     stdout(&["validate", &path]);
     let (code, stderr) = failure(&["run", &path]);
     assert_eq!(code, 78);
-    assert!(stderr.contains("comes with a later release") && stderr.contains("<preset rdma>:"), "{stderr}");
+    assert!(stderr.contains("comes with a later release") && stderr.contains("<preset shm>:"), "{stderr}");
     assert_eq!(failure(&["validate", &path, "--deny-warnings"]).0, 78);
+}
+
+/// A program without the feature `rdma` judges a file that asks for it, without a warning, because the file is right; `run`
+/// and `doctor` refuse it and say how to build the program that runs it.
+#[cfg(not(feature = "rdma"))]
+#[test]
+fn rdma_is_another_build() {
+    let (_dir, path) = file("version = 1\nuse = \"rdma\"\n");
+    stdout(&["validate", &path, "--deny-warnings"]);
+    let (code, stderr) = failure(&["run", &path]);
+    assert_eq!(code, 71);
+    assert!(stderr.contains("without it") && stderr.contains("--features rdma"), "{stderr}");
+    let doctor =
+        std::process::Command::new(env!("CARGO_BIN_EXE_pipeline-node")).args(["doctor", &path]).output();
+    let doctor = doctor.unwrap();
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert_eq!(doctor.status.code(), Some(71), "{said}");
+    assert!(said.contains("error rdma") && said.contains("libibverbs-dev"), "{said}");
 }
 
 /// `graph --format svg` is drawn by Graphviz: its picture is passed on, what it says against it too, and without it

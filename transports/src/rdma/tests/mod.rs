@@ -3,6 +3,7 @@
 //! 10.9.0.11. One after the other: they pull at the same interfaces, and count what is pinned. Deliberately nothing of connections: those are tested through the transport.
 
 mod changing;
+mod gpus;
 mod opening;
 mod registering;
 

@@ -15,6 +15,7 @@ pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
     let mut verdicts = vec![listen(config, on), nofile(config, on), cpus(config, on)];
     verdicts.extend(pinning(config, on));
     verdicts.extend(nics(config, on));
+    verdicts.extend(rdma(config, on));
     verdicts.extend(gpus(config, on));
     verdicts.extend(paths(config));
     if uses(config, &["rdma", "cuda"]) {
@@ -162,6 +163,12 @@ fn nics(config: &Config, on: &Machine) -> Vec<Verdict> {
     verdicts
 }
 
+/// User space's view of RDMA devices, where the kernel has any.
+fn rdma(config: &Config, on: &Machine) -> Vec<Verdict> {
+    let of_rdma = config.transports.iter().filter(|t| t.kind == "rdma");
+    of_rdma.flat_map(|transport| (on.rdma)(transport)).collect()
+}
+
 fn gpus(config: &Config, on: &Machine) -> Vec<Verdict> {
     let named = config.segments.iter().filter_map(|s| match s.kind {
         SegmentKind::Cuda { device, .. } => Some((s, device)),
@@ -274,6 +281,7 @@ mod tests {
             root: root.path().to_path_buf(),
             interfaces: Some([eth0(true)].into_iter().collect()),
             bind: |_| Ok(()),
+            rdma: |_| Vec::new(),
         };
         (root, machine)
     }
@@ -334,6 +342,10 @@ mod tests {
         );
         assert_eq!(ills("tcp", "auth.key_file = \"/nonexistent\"\n", &fine), ["paths"]);
         assert_eq!(ills("rdma", dram, &with(|m| m.memlock = Some(65_536))), ["memlock"]);
+        let library =
+            |m: &mut Machine| m.rdma = |_| vec![Verdict::ill("rdma", "no libibverbs", "install it")];
+        assert_eq!(ills("rdma", "", &with(library)), ["rdma"]);
+        assert_eq!(ills("tcp", "", &with(library)), [""; 0]);
         assert_eq!(ills("tcp", dram, &with(|m| m.memlock = Some(65_536))), [""; 0]);
         assert_eq!(ills("shm", "", &with(|m| m.ptrace_scope = Some(2))), ["ptrace"]);
         assert_eq!(ills("tcp", "", &with(|m| m.ptrace_scope = Some(2))), [""; 0]);

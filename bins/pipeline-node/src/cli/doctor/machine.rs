@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use pipeline_configs::TransportConfig;
 use pipeline_graph::Cpus;
 use pipeline_transports::interfaces::Interfaces;
 use rustix::process::{Resource, getrlimit};
@@ -26,6 +27,8 @@ pub struct Machine {
     pub interfaces: Option<Interfaces>,
     /// Tries an address; the reason when it cannot be listened on.
     pub bind: fn(&str) -> Result<(), String>,
+    /// Looks at what a transport of type `rdma` needs.
+    pub rdma: fn(&TransportConfig) -> Vec<super::Verdict>,
 }
 
 impl Machine {
@@ -44,6 +47,7 @@ impl Machine {
             root: PathBuf::from("/"),
             interfaces: Interfaces::now().ok(),
             bind: |address| TcpListener::bind(address).map(drop).map_err(|e| e.to_string()),
+            rdma: super::rdma::look,
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod checks;
 mod machine;
+mod rdma;
 
 use clap::Args as ClapArgs;
 
