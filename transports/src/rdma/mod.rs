@@ -5,6 +5,7 @@
 //! transport, and what is missing then is said with what to install.
 
 mod batch;
+pub mod ceiling;
 mod completion;
 mod completion_queue;
 mod connect;

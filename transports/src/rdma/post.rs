@@ -19,7 +19,8 @@ use crate::wr::{Op, Outcome, Refusal, WorkRequest};
 
 /// Bytes after which a work request completes by itself: so a link that moves shows it.
 const SIGNAL_BYTES: u64 = 1 << 20;
-/// When a device without room is asked again that has nothing of the link to complete.
+/// When a device without room is asked again, if no completion says so before: there may be none to come, because what it
+/// took completes only with what it did not take.
 const AGAIN_NS: Nanos = 1_000_000;
 
 /// What post halves are told.
@@ -72,10 +73,9 @@ struct Lists {
 /// What became of a link's list.
 enum Sent {
     All,
-    /// The device had no room for the rest. `any`: it took some. `rings`: completions will come.
+    /// The device had no room for the rest. `any`: it took some.
     NoRoom {
         any: bool,
-        rings: bool,
     },
     Dead,
 }
@@ -191,11 +191,9 @@ impl Post for RdmaPost {
                     let batch = self.find(id).and_then(|i| self.links[i].batch.take());
                     self.spare.extend(batch);
                 }
-                Sent::NoRoom { any, rings } => {
+                Sent::NoRoom { any } => {
                     moved |= any;
-                    if !rings {
-                        self.again = Some(now + AGAIN_NS);
-                    }
+                    self.again = Some(now + AGAIN_NS);
                     at += 1;
                 }
                 // It is buried by the next look.
@@ -216,7 +214,7 @@ impl Post for RdmaPost {
 
     fn arm(&mut self, on: &mut dyn Arming) {
         self.bury();
-        // Otherwise what is left waits for completions, and their reaper rings.
+        // What is left waits for completions, whose reaper rings, and not for ever.
         if let Some(again) = self.again
             && !self.active.is_empty()
         {
@@ -252,9 +250,7 @@ impl PostLink {
             }
             Handed::NoRoom { any } => {
                 link.ring.starve();
-                // With nothing under way no completion will ring.
-                let rings = link.ring.ended() != link.ring.sent();
-                Sent::NoRoom { any, rings }
+                Sent::NoRoom { any }
             }
             Handed::Failed(errno) => {
                 link.die(Cause::NotTaken(errno));

@@ -62,7 +62,7 @@ impl MemoryRegion {
     }
 
     /// The keys of this node's own work requests, and of those of peers.
-    fn keys(&self) -> (u32, u32) {
+    pub(super) fn keys(&self) -> (u32, u32) {
         // SAFETY: it lives as long as `self`, and its keys never change.
         let region = unsafe { self.region.as_ref() };
         (region.lkey, region.rkey)

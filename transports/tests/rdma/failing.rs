@@ -1,14 +1,13 @@
 //! What goes wrong: a region that is gone, a peer's queue pair that is gone, a port that goes down, an address that is
 //! removed. Whatever it is, each request ends once, nobody waits long, and the right one is blamed.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeline_transports::rdma::{RdmaSettings, RdmaTransport};
 use pipeline_transports::{Blame, LinkId, Op, Outcome, Refusal, Transport, WorkRequest};
 
-use crate::rig::{SESSION, Two, broken_network, dial, quiet_network, runtime, settings};
+use crate::rig::{SESSION, Two, broken_network, dial, ip, quiet_network, runtime, settings};
 
 /// WRITEs to a region that the target has given up without a word: those before the first of them are done, though they
 /// did not complete by themselves; that one is refused; those behind it have not begun, and can be posted again elsewhere
@@ -79,21 +78,20 @@ fn own_port_down() {
         let link = two.connect();
         two.ended.clear();
         two.closed.clear();
-        let work = two.blocks(Op::Write, 64, 256 << 10);
+        let mut work = two.blocks(Op::Write, 64, 256 << 10);
         two.post(link, &work);
         two.until("the first completions", |two| !two.ended.is_empty());
-        ip(&["link", "set", "nic0", "down"]);
+        assert!(ip(&["link", "set", "nic0", "down"]));
         let begin = Instant::now();
-        two.until("the link to close", |two| !two.closed.is_empty());
+        two.stream_until_closed(link, &mut work);
         println!("round {round}: closed after {:?}", begin.elapsed());
         assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
         assert_eq!(two.closed, [(link, Blame::LocalNic)]);
-        let (begun, done) = (two.count(&work, Outcome::Begun), two.count(&work, Outcome::Done));
-        assert_eq!(begun + done, work.len());
+        all_ended(&two, &work);
         assert!(two.near.transport.nic_facts(pipeline_transports::NicId(0)).resting.is_some());
         let refused = dial(&two.near, &two.far.transport, LinkId(900 + round), 0);
         assert!(matches!(refused, Err(pipeline_transports::Error::LocalNic { .. })));
-        ip(&["link", "set", "nic0", "up"]);
+        assert!(ip(&["link", "set", "nic0", "up"]));
         reachable(&two);
     }
     works_again(&mut two);
@@ -108,17 +106,17 @@ fn own_port_down_and_no_completion() {
     let mut two = Two::new(&patient, &settings(&["rxe1"]), 16 << 20);
     let _tended = tended(&two.near.transport);
     let (busy, _idle) = (two.connect(), two.connect());
-    let work = two.blocks(Op::Write, 64, 256 << 10);
+    let mut work = two.blocks(Op::Write, 64, 256 << 10);
     two.post(busy, &work);
     two.until("the first completions", |two| !two.ended.is_empty());
-    ip(&["link", "set", "p0", "down"]);
+    assert!(ip(&["link", "set", "p0", "down"]));
     let begin = Instant::now();
-    two.until("the link to close", |two| !two.closed.is_empty());
+    two.stream_until_closed(busy, &mut work);
     println!("closed after {:?}", begin.elapsed());
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     assert_eq!(two.closed, [(busy, Blame::LocalNic)], "an idle link outlasts it");
-    assert_eq!(two.count(&work, Outcome::Begun) + two.count(&work, Outcome::Done), work.len());
-    ip(&["link", "set", "p0", "up"]);
+    all_ended(&two, &work);
+    assert!(ip(&["link", "set", "p0", "up"]));
     reachable(&two);
     works_again(&mut two);
 }
@@ -133,14 +131,14 @@ fn work_that_does_not_move_is_given_up() {
     let patient = RdmaSettings { ack_timeout, stall, ..settings(&["rxe0"]) };
     let mut two = Two::new(&patient, &settings(&["rxe1"]), 16 << 20);
     let link = two.connect();
-    let work = two.blocks(Op::Write, 64, 256 << 10);
+    let mut work = two.blocks(Op::Write, 64, 256 << 10);
     two.post(link, &work);
     two.until("the first completions", |two| !two.ended.is_empty());
-    ip(&["link", "set", "p1", "down"]);
-    two.until("the link to close", |two| !two.closed.is_empty());
+    assert!(ip(&["link", "set", "p1", "down"]));
+    two.stream_until_closed(link, &mut work);
     assert_eq!(two.closed, [(link, Blame::Path)]);
-    assert_eq!(two.count(&work, Outcome::Begun) + two.count(&work, Outcome::Done), work.len());
-    ip(&["link", "set", "p1", "up"]);
+    all_ended(&two, &work);
+    assert!(ip(&["link", "set", "p1", "up"]));
     reachable(&two);
     works_again(&mut two);
 }
@@ -156,8 +154,8 @@ fn a_flap_costs_nothing() {
     let work = two.blocks(Op::Write, 64, 256 << 10);
     two.post(link, &work);
     two.until("the first completions", |two| !two.ended.is_empty());
-    ip(&["link", "set", "p1", "down"]);
-    ip(&["link", "set", "p1", "up"]);
+    assert!(ip(&["link", "set", "p1", "down"]));
+    assert!(ip(&["link", "set", "p1", "up"]));
     two.finish(&work);
     assert_eq!(two.count(&work, Outcome::Done), work.len());
     assert!(two.closed.is_empty());
@@ -172,24 +170,27 @@ fn own_address_removed() {
     let mut two = Two::new(&settings(&["rxe0"]), &settings(&["rxe1"]), 16 << 20);
     let _tended = tended(&two.near.transport);
     let (busy, idle) = (two.connect(), two.connect());
-    let work = two.blocks(Op::Write, 64, 256 << 10);
+    let mut work = two.blocks(Op::Write, 64, 256 << 10);
     two.post(busy, &work);
     two.until("the first completions", |two| !two.ended.is_empty());
-    ip(&["addr", "del", "10.9.0.10/24", "dev", "nic0"]);
-    two.until("both links to close", |two| two.closed.len() == 2);
+    assert!(ip(&["addr", "del", "10.9.0.10/24", "dev", "nic0"]));
+    two.stream_until_closed(busy, &mut work);
+    two.until("the idle link to close", |two| two.closed.len() == 2);
     two.closed.sort_unstable_by_key(|(link, _)| *link);
     assert_eq!(two.closed, [(busy, Blame::LocalNic), (idle, Blame::LocalNic)]);
-    let (begun, done) = (two.count(&work, Outcome::Begun), two.count(&work, Outcome::Done));
-    assert_eq!(begun + done, work.len());
-    ip(&["addr", "add", "10.9.0.10/24", "dev", "nic0"]);
+    all_ended(&two, &work);
+    assert!(ip(&["addr", "add", "10.9.0.10/24", "dev", "nic0"]));
     reachable(&two);
     works_again(&mut two);
 }
 
-/// Runs `ip` of iproute2.
-fn ip(arguments: &[&str]) {
-    let status = Command::new("ip").args(arguments).status().unwrap();
-    assert!(status.success(), "ip {arguments:?}");
+/// All of it has ended, as what is on a dying link may.
+#[track_caller]
+fn all_ended(two: &Two, work: &[WorkRequest]) {
+    let count = |outcome| two.count(work, outcome);
+    let (begun, done) = (count(Outcome::Begun), count(Outcome::Done));
+    assert!(begun > 0, "nothing was under way");
+    assert_eq!(begun + done + count(Outcome::NotBegun), work.len());
 }
 
 /// Waits until links can be dialled again.

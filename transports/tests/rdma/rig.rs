@@ -2,6 +2,7 @@
 //! stages: what is tested here is the transport alone.
 
 use std::collections::HashMap;
+use std::process::Command;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -22,9 +23,27 @@ pub fn quiet_network() -> RwLockReadGuard<'static, ()> {
     NETWORK.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held by a test that breaks it, and mends it before it ends.
-pub fn broken_network() -> RwLockWriteGuard<'static, ()> {
-    NETWORK.write().unwrap_or_else(PoisonError::into_inner)
+/// Held by a test that breaks it; what it leaves broken, because it failed, is mended for the others.
+pub struct BrokenNetwork(#[allow(dead_code, reason = "held, not looked at")] RwLockWriteGuard<'static, ()>);
+
+pub fn broken_network() -> BrokenNetwork {
+    BrokenNetwork(NETWORK.write().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Drop for BrokenNetwork {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for interface in ["nic0", "p0", "p1"] {
+                ip(&["link", "set", interface, "up"]);
+            }
+            ip(&["addr", "add", "10.9.0.10/24", "dev", "nic0"]);
+        }
+    }
+}
+
+/// Runs `ip` of iproute2. Whether it did what it was told.
+pub fn ip(arguments: &[&str]) -> bool {
+    Command::new("ip").args(arguments).status().unwrap().success()
 }
 
 /// The session of all links.
@@ -229,6 +248,19 @@ impl Two {
     #[track_caller]
     pub fn finish(&mut self, work: &[WorkRequest]) {
         self.until("all completions", |two| work.iter().all(|w| two.ended.contains_key(&w.id.0)));
+    }
+
+    /// Keeps a link at work, by WRITEs that it adds to `work`, until it closes.
+    #[track_caller]
+    pub fn stream_until_closed(&mut self, link: LinkId, work: &mut Vec<WorkRequest>) {
+        self.until("the link to close", |two| {
+            if two.near.halves.reap.outstanding() < 32 && two.near.halves.post.room(link) >= 32 {
+                let more = two.blocks(Op::Write, 32, 64 << 10);
+                two.post(link, &more);
+                work.extend(more);
+            }
+            two.closed.iter().any(|(closed, _)| *closed == link)
+        });
     }
 
     pub fn outcome(&self, work: &WorkRequest) -> Option<Outcome> {

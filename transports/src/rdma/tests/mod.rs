@@ -4,6 +4,8 @@
 
 mod changing;
 mod gpus;
+mod negotiated;
+mod no_room;
 mod opening;
 mod registering;
 
