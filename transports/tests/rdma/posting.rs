@@ -114,13 +114,14 @@ impl Arming for Named {
 #[ignore = "needs RDMA devices: tests/rdma-vm runs it"]
 fn a_sleeping_reaper_is_woken() {
     let _network = quiet_network();
-    let mut two = Two::new(&settings(&["rxe0"]), &settings(&["rxe1"]), 1 << 20);
+    let mut two = Two::new(&settings(&["rxe0"]), &settings(&["rxe1"]), 5 << 20);
     let link = two.connect();
     two.step();
     let mut slept = 0;
-    for round in 0..300 {
-        let work =
-            two.blocks(if round % 2 == 0 { Op::Write } else { Op::Read }, 1 + round % 5, 1 << (round % 16));
+    for round in 0..210 {
+        let op = if round % 2 == 0 { Op::Write } else { Op::Read };
+        // The short ones are over before anybody could sleep, the long ones are not.
+        let work = two.blocks(op, 1 + round % 5, 1 << (round % 21));
         two.post(link, &work);
         two.near.halves.post.flush(now());
         while work.iter().any(|w| two.outcome(w).is_none()) {
