@@ -79,8 +79,9 @@ impl Bare {
             let theirs = QueuePair::new(&far, &idle, Sizes { send: 1, inline_bytes: 0, serves: true })?;
             let mtu = near.active_mtu().min(far.active_mtu());
             let reads = near.attr().max_init_rd_atom.min(far.attr().max_rd_atom).min(settings.read_depth);
-            theirs.meet(&end(&near, &ours), mtu, reads, &settings)?;
-            ours.meet(&end(&far, &theirs), mtu, 1, &settings)?;
+            let reach = |source| Error::Io { what: format!("reaching {}", far.name()), source };
+            theirs.meet(&end(&near, &ours), mtu, reads, &settings).map_err(reach)?;
+            ours.meet(&end(&far, &theirs), mtu, 1, &settings).map_err(reach)?;
             ours.let_loose(PSN, reads, &settings)?;
             let batch = Batch::new(load.list as usize);
             lanes.push(Lane { queue_pair: ours, batch, outstanding: 0, posted: 0 });

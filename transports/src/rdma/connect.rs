@@ -161,7 +161,8 @@ pub(super) async fn dial(
         return Err(refused(format!("it answered for NIC {}, not {}", theirs.nic, request.nic_name)));
     }
     // This end serves nothing; some devices want to hear of one READ at least.
-    queue_pair.meet(&theirs, mtu.min(theirs.mtu), 1, settings)?;
+    let met = queue_pair.meet(&theirs, mtu.min(theirs.mtu), 1, settings);
+    met.map_err(|e| no_way(nic, &path.peer, &theirs, &e))?;
     queue_pair.let_loose(psn, reads.min(theirs.reads), settings)?;
     std::mem::forget(withdrawn);
     let link = open(pair, path, remote, (queue_pair, tag), (depth(&nic.device, settings), keys));
@@ -251,7 +252,8 @@ pub(super) async fn answer(
     let queue_pair = QueuePair::new(&nic.device, &nic.idle_queue, sizes)?;
     let mtu = nic.mtu(settings).min(request.end.mtu);
     let reads = nic.serves_reads(settings).min(request.end.reads);
-    queue_pair.meet(&request.end, mtu, reads, settings)?;
+    let met = queue_pair.meet(&request.end, mtu, reads, settings);
+    met.map_err(|e| no_way(nic, &from.peer, &request.end, &e))?;
     let end = nic.end(&queue_pair, psn()?, mtu, reads);
     accepted.keep(from.session, request.link, Serving { _queue_pair: queue_pair, _place: place });
     Ok(end.encode_answer())
@@ -320,6 +322,17 @@ fn choose(
     let own_rail = |at: &usize| rail.is_some() && body.nics[*at].rail == rail;
     let first = fitting.iter().position(own_rail).unwrap_or(index);
     Ok(fitting[(first + usize::from(lane)) % fitting.len()] as u16)
+}
+
+/// The system finds no way to the other NIC: that one, or what is between, is not there. Anything else is ours.
+fn no_way(nic: &Nic, peer: &str, theirs: &End, why: &std::io::Error) -> Error {
+    match why.raw_os_error() {
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ETIMEDOUT) => Error::Unreachable {
+            peer: peer.to_owned(),
+            reason: format!("its NIC {} from NIC {}: {why}", theirs.nic, nic.name),
+        },
+        _ => super::device::refused(&nic.name, "reach the peer's NIC", why),
+    }
 }
 
 fn crossed(nic: &str, rail: Option<u16>, theirs: &str, their_rail: Option<u16>) -> String {

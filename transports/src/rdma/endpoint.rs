@@ -100,7 +100,8 @@ impl QueuePair {
             | ffi::ibv_qp_attr_mask::IBV_QP_PKEY_INDEX
             | ffi::ibv_qp_attr_mask::IBV_QP_PORT
             | ffi::ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS;
-        pair.modify(&mut attr, mask, "take a queue pair into use")?;
+        let done = pair.modify(&mut attr, mask);
+        done.map_err(|e| refused(device.nic(), "take a queue pair into use", &e))?;
         Ok(pair)
     }
 
@@ -125,11 +126,12 @@ impl QueuePair {
         self.at.load(Ordering::Relaxed)
     }
 
-    /// Tells it who its counterpart is: from now on it serves, if it may (RTR). `reads`: READs that it serves at once.
+    /// Tells it who its counterpart is: from now on it serves, if it may (RTR). `reads`: READs that it serves at once. The
+    /// system looks for the way there, which blocks for up to a second where nobody answers.
     ///
     /// # Errors
-    /// [`Error::LocalNic`]: there is no way from this NIC to that one, as the system sees it.
-    pub(super) fn meet(&self, peer: &End, mtu: Mtu, reads: u8, settings: &RdmaSettings) -> Result<(), Error> {
+    /// The system's: no way from this NIC to that one, or this one's address is gone.
+    pub(super) fn meet(&self, peer: &End, mtu: Mtu, reads: u8, settings: &RdmaSettings) -> io::Result<()> {
         let mut attr = attributes(ffi::ibv_qp_state::IBV_QPS_RTR);
         attr.path_mtu = ffi::ibv_mtu::from(mtu.code());
         attr.dest_qp_num = peer.qpn;
@@ -144,7 +146,7 @@ impl QueuePair {
             | ffi::ibv_qp_attr_mask::IBV_QP_RQ_PSN
             | ffi::ibv_qp_attr_mask::IBV_QP_MAX_DEST_RD_ATOMIC
             | ffi::ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER;
-        self.modify(&mut attr, mask, "reach the peer's NIC")
+        self.modify(&mut attr, mask)
     }
 
     /// Lets it send (RTS). `reads`: READs under way at once.
@@ -164,14 +166,15 @@ impl QueuePair {
             | ffi::ibv_qp_attr_mask::IBV_QP_TIMEOUT
             | ffi::ibv_qp_attr_mask::IBV_QP_RETRY_CNT
             | ffi::ibv_qp_attr_mask::IBV_QP_RNR_RETRY;
-        self.modify(&mut attr, mask, "let a queue pair send")
+        let done = self.modify(&mut attr, mask);
+        done.map_err(|e| refused(self.device.nic(), "let a queue pair send", &e))
     }
 
     /// Stops it (ERR): nothing more leaves, and what was posted is flushed. Not while somebody destroys it. Whether the
     /// device did.
     pub(super) fn stop(&self) -> bool {
         let mut attr = attributes(ffi::ibv_qp_state::IBV_QPS_ERR);
-        self.modify(&mut attr, ffi::ibv_qp_attr_mask::IBV_QP_STATE, "stop a queue pair").is_ok()
+        self.modify(&mut attr, ffi::ibv_qp_attr_mask::IBV_QP_STATE).is_ok()
     }
 
     /// Destroys it: when this returns its device touches no memory on its behalf. Not while somebody posts on it; a
@@ -210,22 +213,14 @@ impl QueuePair {
         way
     }
 
-    fn modify(
-        &self,
-        attr: &mut ffi::ibv_qp_attr,
-        mask: ffi::ibv_qp_attr_mask,
-        what: &'static str,
-    ) -> Result<(), Error> {
+    fn modify(&self, attr: &mut ffi::ibv_qp_attr, mask: ffi::ibv_qp_attr_mask) -> io::Result<()> {
         let at = self.raw();
         if at.is_null() {
-            return Err(refused(self.device.nic(), what, &io::ErrorKind::NotConnected.into()));
+            return Err(io::ErrorKind::NotConnected.into());
         }
         // SAFETY: not destroyed, by the callers' contracts; attributes of which the mask names what is set.
         let failed = unsafe { (self.device.verbs().modify_qp)(at, attr, mask.0 as i32) };
-        match failed {
-            0 => Ok(()),
-            errno => Err(refused(self.device.nic(), what, &io::Error::from_raw_os_error(errno))),
-        }
+        if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
     }
 }
 

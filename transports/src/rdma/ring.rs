@@ -1,5 +1,5 @@
-//! What the halves of one link, and those of one pair of workers, share without a lock. The only file of this transport
-//! with atomics of its own on the data path.
+//! What the halves of one link, and those of one pair of workers, share without a lock. What must be right in every
+//! interleaving of a poster and a reaper is in here, and in [`crate::life`]; `ring_loom` goes through them.
 //!
 //! A ring holds the work requests of a link in posting order, from their posting to their end. The poster appends, the
 //! reaper ends them from the front: a completion speaks for all that was posted before it, because a queue pair completes

@@ -42,6 +42,7 @@ fn dialled(near: &RdmaTransport, far: &RdmaTransport) -> (u8, u32, u8, u8, u32) 
         lane: 0,
         peer: "acceptor".into(),
         address: "127.0.0.1:1".parse().unwrap(),
+        addresses: Arc::new([]),
         session: SESSION,
         incarnation: 1,
         avoid: Vec::new(),
