@@ -55,6 +55,8 @@ codes! {
     POOL_RULE = 206 "A queue ends at a stage without a pool, so nobody would empty it.";
     CALLER = 207 "A pool of kind `caller` is given threads, or a stage that needs a thread of the engine.";
     WAIT_PRICE = 208 "`price` stands in a `wait` that does not adapt, so nothing is weighed by it.";
+    NOT_PARALLEL = 209 "A stage that keeps something or waits for something is in a pool of kind `stealing`.";
+    REGISTER = 210 "`[limits] register` names a pool that is not of kind `stealing`.";
     RANGE = 301 "A value is outside its permitted range.";
     LIMITS_UNFIT = 302 "Limits do not fit together.";
     KEY_UNKNOWN = 401 "A table has a key that it does not know.";

@@ -89,6 +89,8 @@ pub struct Limits {
     pub connect: Duration,
     /// Longest pause between two attempts to reach a peer.
     pub reconnect: Duration,
+    /// The `stealing` pool that registers memory; `None`: whoever registers does it alone.
+    pub register: Option<String>,
 }
 
 /// One `[stages.NAME]`.

@@ -65,9 +65,9 @@ fn code(rule: Rule) -> Code {
         Rule::Capacity | Rule::Threads | Rule::PoolCrowded => codes::RANGE,
         Rule::RejectNowhere => codes::REJECT_UNWIRED,
         Rule::PoolUnused => codes::POOL_EMPTY,
-        Rule::PoolKind => codes::LATER,
         Rule::Cpus => codes::CPUS,
         Rule::CallerThreads | Rule::CallerStage => codes::CALLER,
+        Rule::NotParallel => codes::NOT_PARALLEL,
         Rule::PoolMissing => codes::POOL_MISSING,
         Rule::QueueToNowhere => codes::POOL_RULE,
         Rule::InlineAcrossPools => codes::INLINE_ACROSS,
@@ -84,7 +84,9 @@ fn graph_finding(complaint: &Complaint, places: &Places) -> Finding {
     // These are about what the wire is made of, the others about where it goes.
     let value = matches!(complaint.rule, Rule::Capacity | Rule::RejectNowhere | Rule::SubmitMode);
     let at = match (complaint.rule, complaint.subject) {
-        (Rule::PoolMissing, Subject::Stage(s)) => places.stage_pools.get(s).copied().unwrap_or_default(),
+        (Rule::PoolMissing | Rule::NotParallel, Subject::Stage(s)) => {
+            places.stage_pools.get(s).copied().unwrap_or_default()
+        }
         (Rule::Cpus, Subject::Pool(p)) => places
             .pool_cores
             .get(p)
@@ -127,7 +129,7 @@ fn place(subject: Subject, value: bool, places: &Places) -> Span {
 }
 
 fn limits(config: &Config, places: &Places, report: &mut Report) {
-    let workers: u64 = config.blueprint.pools.iter().map(|p| p.workers() as u64).sum();
+    let workers: u64 = config.blueprint.pools.iter().map(|p| p.consumers() as u64).sum();
     let least = SLICES_SPARE + SLICES_PER_WORKER * workers;
     if config.limits.slices < least {
         let message = format!(
@@ -148,7 +150,8 @@ fn machine(config: &Config, places: &Places, allowed: &[usize], report: &mut Rep
     let mut spinning = 0;
     for (index, pool) in config.blueprint.pools.iter().enumerate() {
         let at = places.pools.get(index).copied().unwrap_or(places.graph);
-        if let Some(cpu) = pool.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        let cpus = || pool.cpus.iter().chain(pool.group_cpus.iter().flatten());
+        if let Some(cpu) = cpus().find(|cpu| !allowed.contains(cpu)) {
             let at = places.pool_cores.get(index).copied().flatten().unwrap_or(at);
             let message = format!("pool `{}` names CPU {cpu}, which this process may not use", pool.name);
             let finding = Finding::warning(codes::CPU_ABSENT, at, message);
@@ -167,7 +170,7 @@ fn machine(config: &Config, places: &Places, allowed: &[usize], report: &mut Rep
             let finding = Finding::warning(codes::CPU_CROWDED, at, message);
             report.push(finding.help(format!("write threads = {} or less on this machine", allowed.len())));
         }
-        if pool.wait.park_ns == 0 {
+        if pool.wait.park_ns == 0 && pool.kind == PoolKind::Resident {
             spinning += pool.workers();
         }
     }

@@ -1,11 +1,14 @@
 //! `[limits]`: the size of every table of the node. Nothing grows beyond these.
 
+use pipeline_graph::{PoolDecl, PoolKind};
+
 use crate::body::{self, Form};
 use crate::codes;
 use crate::config::Limits;
-use crate::finding::Finding;
+use crate::finding::{Finding, Report};
 use crate::schema::{Change, Key, Kind, Values};
 use crate::source::Span;
+use crate::suggest;
 use crate::tree::{Entry, Table};
 use crate::value::Scope;
 
@@ -82,10 +85,28 @@ pub const KEYS: &[Key] = &[
         "1s",
         "Longest pause between two attempts to reach a peer that slices wait for; pauses double from 20 ms.",
     ),
+    Key {
+        name: "register",
+        kind: Kind::Text,
+        default: None,
+        required: false,
+        doc: "Pool of kind `stealing` whose threads register memory with devices: segments at the start, and what a program registers at once. Without it each region is registered by whoever asks, one after the other.",
+        change: Change::Restart,
+        ..Key::PLAIN
+    },
 ];
 
-/// Reads it; without the table all defaults hold. Also the place of `slices`, for rules about it.
-pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> (Limits, Option<Span>) {
+/// Where the file says what other tables are judged by.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said {
+    /// `slices`.
+    pub slices: Option<Span>,
+    /// `register`.
+    pub register: Option<Span>,
+}
+
+/// Reads it; without the table all defaults hold.
+pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> (Limits, Said) {
     let form = Form::new("[limits]", KEYS);
     let empty = Table::default();
     let table = match entry {
@@ -106,7 +127,24 @@ pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> (Limits, Option<Spa
                 .help(format!("write batches = {} or less", limits.requests)),
         );
     }
-    (limits, table.spans.get("slices").copied())
+    let at = |key: &str| table.spans.get(key).copied();
+    (limits, Said { slices: at("slices"), register: at("register") })
+}
+
+/// The pool that `register` names has work beside the graph from here on; it must be one of kind `stealing`.
+pub fn register(limits: &Limits, at: Option<Span>, pools: &mut [PoolDecl], report: &mut Report) {
+    let (Some(named), Some(at)) = (&limits.register, at) else { return };
+    let Some(pool) = pools.iter_mut().find(|pool| pool.name == *named) else {
+        let message = format!("`register` names the pool `{named}`, which is not declared");
+        let help = suggest::help(named, "pools", pools.iter().map(|pool| pool.name.as_str()));
+        return report.push(Finding::error(codes::POOL_UNKNOWN, at, message).help(help));
+    };
+    pool.beside = true;
+    if pool.kind != PoolKind::Stealing {
+        let message = format!("`register` names the pool `{named}`, which is not of kind `stealing`");
+        let help = format!("write pools.{named}.kind = \"stealing\", or name another pool");
+        report.push(Finding::error(codes::REGISTER, at, message).help(help));
+    }
 }
 
 fn typed(values: &Values) -> Limits {
@@ -126,5 +164,6 @@ fn typed(values: &Values) -> Limits {
         silence: values.time("silence").unwrap_or_default(),
         connect: values.time("connect").unwrap_or_default(),
         reconnect: values.time("reconnect").unwrap_or_default(),
+        register: values.text("register").map(str::to_owned),
     }
 }

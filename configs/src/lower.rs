@@ -86,11 +86,12 @@ pub fn lower(
     let file = Span { source: merged.file, start: 0, end: 0 };
     let mut scope = Scope { sources, file, transports: &names, report };
     let node = node::read(root.get("node"), &mut scope);
-    let (limits, slices) = limits::read(root.get("limits"), &mut scope);
+    let (limits, said) = limits::read(root.get("limits"), &mut scope);
     let before = errors(scope.report);
     let mut graph = graph(merged, catalog, machine, &mut scope);
     let whole = errors(scope.report) == before;
-    graph.places.slices = slices;
+    graph.places.slices = said.slices;
+    limits::register(&limits, said.register, &mut graph.blueprint.pools, scope.report);
     graph.blueprint.tokens =
         usize::try_from(limits.slices.saturating_add(limits.requests)).unwrap_or(usize::MAX);
     let peers = peers::read(root.get("peers"), &mut scope);

@@ -8,7 +8,7 @@ use crate::codes;
 use crate::cpu_list::{self, Cores};
 use crate::finding::Finding;
 use crate::names;
-use crate::schema::{Change, Key, Kind, Later};
+use crate::schema::{Change, Key, Kind};
 use crate::source::Span;
 use crate::tree::{Entry, Table, Tree};
 use crate::value::Scope;
@@ -21,9 +21,8 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Word(&["resident", "caller", "stealing"]),
         default: Some("resident"),
         required: false,
-        doc: "Whose threads: `resident` are the engine's own, named and pinned on request; `caller`: the application's, which step it whenever they submit and wait (not for stages that must go on without them: serve, file_serve, callbacks); `stealing`: shared, for heavy work.",
+        doc: "Whose threads: `resident` are the engine's own, named and pinned on request; `caller`: the application's, which step it whenever they submit and wait (not for stages that must go on without them: serve, file_serve, callbacks); `stealing`: the engine's own as well, that carry out single batches of heavy stages for whoever reaches those stages (only for stages that keep nothing and wait for nothing: checksum), and the work that `[limits] register` gives them.",
         change: Change::Restart,
-        later: Some(Later::refused("stealing pools").words(&["stealing"])),
         ..Key::PLAIN
     },
     Key {
@@ -40,9 +39,8 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Word(&["nic", "numa"]),
         default: None,
         required: false,
-        doc: "One group of threads for each NIC of each transport (`nic`), or for each NUMA node (`numa`).",
+        doc: "One group of threads for each NIC of each transport (`nic`), or for each NUMA node that has CPUs for this process (`numa`), whose threads are pinned to CPUs of their node.",
         change: Change::Restart,
-        later: Some(Later::refused("pools by NUMA node").words(&["numa"])),
         ..Key::PLAIN
     },
     Key {
@@ -135,11 +133,44 @@ fn one(
         _ => Vec::new(),
     };
     let listed = cpus.len();
-    let usual = if listed > 0 || said("per").is_some() { listed } else { machine.budget };
+    let usual = match said("per") {
+        None if listed == 0 => machine.budget,
+        Some("numa") => 1,
+        _ => listed,
+    };
     let threads = body.values.number("threads").map_or(usual.max(1), |n| usize::try_from(n).unwrap_or(1));
-    let (groups, wait) = (groups_of(&body, groups), wait_of(entry, scope));
-    let decl = PoolDecl { name: entry.key.clone(), kind: PoolKind::Resident, threads, groups, wait, cpus };
+    let kind = if said("kind") == Some("stealing") { PoolKind::Stealing } else { PoolKind::Resident };
+    let (groups, group_cpus, cpus) = match said("per") {
+        Some("numa") => {
+            let (nodes, cpus_of_nodes) = nodes_of(machine, &cpus);
+            (nodes, cpus_of_nodes, Vec::new())
+        }
+        _ => (groups_of(&body, groups), Vec::new(), cpus),
+    };
+    let (name, wait) = (entry.key.clone(), wait_of(entry, scope));
+    let decl = PoolDecl { name, kind, threads, groups, wait, cpus, group_cpus, beside: false };
     ReadPool { decl, name_span: entry.key_span, cores_span }
+}
+
+/// The groups of a `per = "numa"` pool, and the CPUs of each: those that its node has, this process may use, and `cores`
+/// names if it names any. Where nothing is known of the machine, or it has no nodes, it is one node of all CPUs.
+fn nodes_of(machine: Machine<'_>, cores: &[usize]) -> (Vec<String>, Vec<Vec<usize>>) {
+    let is_meant = |cpu: &usize| {
+        (machine.cpus.is_empty() || machine.cpus.contains(cpu)) && (cores.is_empty() || cores.contains(cpu))
+    };
+    let numbers = machine.near.map(Near::numa_nodes).unwrap_or_default();
+    let cpus_of = |node: u32| machine.near.and_then(|near| near.numa(node)).unwrap_or_default();
+    let node = |node: u32| {
+        let cpus: Vec<usize> = cpus_of(node).into_iter().filter(is_meant).collect();
+        // A node of memory only, or one that this process may not run on.
+        (!cpus.is_empty()).then(|| (format!("numa{node}"), cpus))
+    };
+    let nodes: Vec<_> = numbers.into_iter().filter_map(node).collect();
+    if nodes.is_empty() {
+        let all = if cores.is_empty() { machine.cpus } else { cores };
+        return (vec!["numa0".to_owned()], vec![all.to_vec()]);
+    }
+    nodes.into_iter().unzip()
 }
 
 /// The CPUs that `cores` stands for. A place that has none here is a warning, and its threads are not pinned: the file may be
@@ -200,8 +231,8 @@ fn callers(entry: &Entry, body: &Body, groups: &[String], scope: &mut Scope<'_>)
         scope.report.push(Finding::error(codes::CALLER, *at, message).help(help));
     }
     let (groups, wait) = (groups_of(body, groups), wait_of(entry, scope));
-    let (kind, name) = (PoolKind::Caller, entry.key.clone());
-    PoolDecl { name, kind, threads: 1, groups, wait, cpus: Vec::new() }
+    let (kind, name, none) = (PoolKind::Caller, entry.key.clone(), Vec::new());
+    PoolDecl { name, kind, threads: 1, groups, wait, cpus: none, group_cpus: Vec::new(), beside: false }
 }
 
 fn groups_of(body: &Body, groups: &[String]) -> Vec<String> {

@@ -328,3 +328,35 @@ fn cores_near_to_places() {
         assert_eq!(of(nowhere, &here), (vec![], 4, false), "{nowhere}");
     }
 }
+
+/// A pool per NUMA node has a group for each node with CPUs that this process may use and `cores` names, and its threads are
+/// pinned to CPUs of their node in turn; where nothing is known of the machine it is one group of the CPUs there are.
+#[test]
+fn pools_by_numa_node() {
+    let near = pipeline_graph::near::Near::below("tests/ui/sys");
+    let here = Options { cpus: vec![0, 1, 2, 3], budget: 4, near: Some(near), ..Options::default() };
+    let of = |said: &str, options: &Options| {
+        let text =
+            format!("version = 1\nuse = \"tcp\"\npools.files = {{ per = \"numa\", threads = 3, {said} }}\n");
+        let loaded = load_str("test.toml", &text, &kinds::catalog(), options).unwrap();
+        assert!(loaded.runnable().is_ok(), "{said}");
+        let pool = loaded.config.blueprint.pools.iter().find(|pool| pool.name == "files").unwrap().clone();
+        let threads = (0..pool.workers()).map(|w| (pool.group_name(w).to_owned(), pool.cpu(w)));
+        (threads.collect::<Vec<_>>(), pool.is_per_nic())
+    };
+    let at = |threads: &[(&str, Option<usize>)]| {
+        (threads.iter().map(|(node, cpu)| ((*node).to_owned(), *cpu)).collect::<Vec<_>>(), false)
+    };
+    let (zero, one) = ("numa0", "numa1");
+    let all =
+        [(zero, Some(0)), (zero, Some(1)), (zero, Some(0)), (one, Some(2)), (one, Some(3)), (one, Some(2))];
+    assert_eq!(of("kind = \"resident\"", &here), at(&all));
+    assert_eq!(
+        of("cores = \"3,1\"", &here),
+        at(&[(zero, Some(1)); 3].into_iter().chain([(one, Some(3)); 3]).collect::<Vec<_>>())
+    );
+    assert_eq!(of("cores = \"numa:1\"", &here), at(&all[3..]));
+    assert_eq!(of("kind = \"resident\"", &Options::default()), at(&[(zero, None); 3]));
+    let flat = Options { cpus: vec![4, 5], budget: 2, ..Options::default() };
+    assert_eq!(of("kind = \"resident\"", &flat), at(&[(zero, Some(4)), (zero, Some(5)), (zero, Some(4))]));
+}

@@ -11,6 +11,7 @@ use crate::item::Batch;
 use crate::node::Source;
 use crate::outlet::Outlet;
 use crate::stage::{BuildError, Context, Contract, Flow, Port, Seat, Shape, Spec, Stage};
+use crate::stealing::Crews;
 use crate::sync::Arc;
 use crate::worker::Worker;
 
@@ -94,7 +95,7 @@ fn workers_share_no_line() {
         .build();
     let specs: Vec<Arc<dyn Spec<u64>>> =
         graph.stages.iter().map(|s| Arc::new(Nothing(s.shape.clone())) as Arc<dyn Spec<u64>>).collect();
-    let built = assemble(&graph, &specs, Arc::new(Nothing(sink())));
+    let built = assemble(&graph, &specs, Arc::new(Nothing(sink())), &Crews::default());
     let Assembly { shared, workers, .. } = built.unwrap_or_else(|error| panic!("{error}"));
     let mut lines = Lines::new();
     for (index, worker) in workers.iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use crate::agenda::Agenda;
 use crate::bell::{Bell, Sleeper};
-use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, FAILED, Mode, PoolKind, WhenFull};
+use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, FAILED, Mode, PoolKind, StageDecl, WhenFull};
 use crate::caller::Callers;
 use crate::caller::seat::Seat as CallerSeat;
 use crate::caller::walker::Walker;
@@ -20,8 +20,11 @@ use crate::item::{Batch, Item};
 use crate::node::{Input, Node, Source};
 use crate::outlet::{Outlet, PortOut, Wire};
 use crate::placement::{Place, Placement};
-use crate::stage::{Seat, Spec, Waker};
+use crate::stage::{Seat, Spec, Stage, Waker};
 use crate::stats::board::Board;
+use crate::stealing::farm::{Farm, Ground};
+use crate::stealing::job::Bench;
+use crate::stealing::{Crew, Crews};
 use crate::sync::{Arc, AtomicBool, AtomicU64};
 use crate::wait::Waiting;
 use crate::worker::{STAGES_MAX, Worker};
@@ -43,6 +46,7 @@ pub(crate) fn assemble<T: Item>(
     blueprint: &Blueprint,
     specs: &[Arc<dyn Spec<T>>],
     faults: Arc<dyn Faults<T>>,
+    crews: &Crews,
 ) -> Result<Assembly<T>, StartError> {
     match_specs(blueprint, specs)?;
     let placement = Placement::new(blueprint);
@@ -68,11 +72,14 @@ pub(crate) fn assemble<T: Item>(
         tracks: &tracks,
         shared,
         board: Board::new(blueprint),
+        benches: Vec::new(),
     };
+    builder.benches = builder.benches(crews);
     let mut workers = Vec::with_capacity(placement.places.len());
     for at in 0..placement.places.len() {
         workers.push(builder.worker(at)?);
     }
+    builder.crews(crews);
     let reports = workers.iter().map(|w| w.report.clone()).collect();
     let (shared, board) = (builder.shared, builder.board);
     let callers = callers(blueprint, &shared, &mut workers)?;
@@ -157,9 +164,34 @@ struct Builder<'a, T: Item> {
     tracks: &'a [Track<T>],
     shared: Arc<Shared<T>>,
     board: Board,
+    /// Crew and cells of each stage that runs on a `stealing` pool.
+    benches: Vec<Option<(Arc<Crew>, Bench)>>,
 }
 
 impl<T: Item> Builder<'_, T> {
+    /// Cells for the threads that will carry out each stage.
+    fn benches(&mut self, crews: &Crews) -> Vec<Option<(Arc<Crew>, Bench)>> {
+        let stages = self.blueprint.stages.iter().enumerate();
+        let bench = |(s, decl): (usize, &StageDecl)| {
+            let crew = crews.of(decl.pool?)?.clone();
+            let stages = (0..crew.threads()).map(|_| self.board.stage(s)).collect();
+            let workers = crew.cells().into();
+            Some((crew, Bench { stages, workers }))
+        };
+        stages.map(bench).collect()
+    }
+
+    /// Lines for the threads of crews.
+    fn crews(&mut self, crews: &Crews) {
+        for (decl, crew) in
+            self.blueprint.pools.iter().enumerate().filter_map(|(p, d)| Some((d, crews.of(p)?)))
+        {
+            for (worker, cell) in crew.cells().iter().enumerate() {
+                self.board.thread(&decl.thread_name(worker), &decl.name, decl.cpu(worker), cell.clone());
+            }
+        }
+    }
+
     fn worker(&mut self, at: usize) -> Result<Worker<T>, StartError> {
         let place = &self.placement.places[at];
         let pool = &self.blueprint.pools[place.pool];
@@ -191,9 +223,12 @@ impl<T: Item> Builder<'_, T> {
         let blueprint = self.blueprint;
         let (decl, spec) = (&blueprint.stages[stage], self.specs[stage].clone());
         let ringer = bell.clone();
+        let bench = self.benches[stage].clone();
+        // Panics in jobs are those of the pool that steals.
+        let pool = decl.pool.filter(|_| bench.is_some()).unwrap_or(place.pool);
         let seat = Seat {
             stage: decl.name.as_str().into(),
-            pool: blueprint.pools[place.pool].name.as_str().into(),
+            pool: blueprint.pools[pool].name.as_str().into(),
             worker: place.worker,
             workers: place.workers,
             group: place.group,
@@ -212,26 +247,37 @@ impl<T: Item> Builder<'_, T> {
             hops[at].slot = hops[..at].iter().filter(|before| before.to == hops[at].to).count();
         }
         let here = local(stage);
+        let outlet = self.outlet(stage);
+        let (is_stolen, faults) = (bench.is_some(), self.shared.faults.clone());
+        let cell = if is_stolen { self.board.host(stage) } else { self.board.stage(stage) };
+        let instance: Box<dyn Stage<T>> = match bench {
+            None => spec.build(&seat)?,
+            Some((crew, bench)) => {
+                let (spec, seat, cell, failed) = (spec.clone(), seat.clone(), cell.clone(), outlet.failed());
+                let (faults, alarm) = (faults.clone(), self.shared.clone());
+                Box::new(Farm::new(Ground { crew, bench, spec, seat, faults, alarm, cell, failed })?)
+            }
+        };
         Ok(Node {
             inputs: self.inputs(place, stage),
             hops_in: hops.iter().filter(|h| Some(h.to) == here).copied().collect(),
             hops_out: hops.iter().filter(|h| Some(h.from) == here).copied().collect(),
             fed: 0,
-            polls: decl.shape.contract.polls,
+            polls: decl.shape.contract.polls || is_stolen,
             brings: decl.shape.contract.source,
             instance: Instance {
-                stage: Some(spec.build(&seat)?),
-                outlet: self.outlet(stage),
+                stage: Some(instance),
+                outlet,
                 spec,
                 seat,
-                cell: self.board.stage(stage),
-                faults: self.shared.faults.clone(),
+                cell,
+                faults,
                 alarm: self.shared.clone(),
                 orphans: Batch::new(),
                 small: 0,
                 large: false,
                 blocked_at: None,
-                guest: decl.pool.is_none(),
+                guest: blueprint.is_guest(stage),
             },
         })
     }
@@ -239,7 +285,9 @@ impl<T: Item> Builder<'_, T> {
     /// The rings a stage reads on this worker, return edges first.
     fn inputs(&mut self, place: &Place, stage: usize) -> Vec<Input<T>> {
         let mut inputs = Vec::new();
-        for track in self.tracks.iter().filter(|t| t.to == stage) {
+        // A guest is reached inline: rings are read by workers of a stage's own pool.
+        let is_ours = self.blueprint.stages[stage].pool == Some(place.pool);
+        for track in self.tracks.iter().filter(|t| is_ours && t.to == stage) {
             let mine = |rings: usize| if rings == 1 { 0 } else { place.worker };
             let (source, gate) = match &track.way {
                 Way::Back(rings) => (Source::Back(rings[mine(rings.len())].clone()), None),

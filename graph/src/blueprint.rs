@@ -43,6 +43,10 @@ pub struct PoolDecl {
     pub wait: Wait,
     /// CPUs to pin workers to, round robin. Empty: not pinned.
     pub cpus: Vec<usize>,
+    /// CPUs to pin the workers of each group to, group by group, in place of [`Self::cpus`]. Empty: none of their own.
+    pub group_cpus: Vec<Vec<usize>>,
+    /// Its threads also have work that is no stage's ([`crate::Crew::each`]): it may be without stages.
+    pub beside: bool,
 }
 
 /// Whose threads a pool uses.
@@ -53,7 +57,8 @@ pub enum PoolKind {
     /// The application's own threads: one worker (of each group) without a thread, stepped by whoever submits and
     /// waits.
     Caller,
-    /// A rayon pool for `parallel` stages; comes with a later release.
+    /// Threads we own in a rayon pool, for stages that are `parallel`: whoever reaches such a stage gives it a batch as a job,
+    /// and passes on what comes of it.
     Stealing,
 }
 
@@ -150,6 +155,24 @@ impl Blueprint {
         self.pools.iter().position(|p| p.name == name)
     }
 
+    /// Whether a stage runs on a `stealing` pool.
+    pub(crate) fn is_stolen(&self, stage: usize) -> bool {
+        let pool = self.stages.get(stage).and_then(|s| self.pools.get(s.pool?));
+        pool.is_some_and(|pool| pool.kind == PoolKind::Stealing)
+    }
+
+    /// Whether a stage is run by whoever reaches it: it has no pool, or one that steals.
+    pub(crate) fn is_guest(&self, stage: usize) -> bool {
+        self.stages.get(stage).is_some_and(|s| s.pool.is_none()) || self.is_stolen(stage)
+    }
+
+    /// Whether a ring leads to a stage of a `stealing` pool, so that the pool needs a worker that reads it.
+    pub(crate) fn has_desk(&self, pool: usize) -> bool {
+        let here = |stage: usize| self.stages.get(stage).is_some_and(|s| s.pool == Some(pool));
+        self.pools.get(pool).is_some_and(|p| p.kind == PoolKind::Stealing)
+            && self.edges.iter().any(|e| e.mode != Mode::Inline && here(e.to))
+    }
+
     /// An edge as it is written: `a -> b`, or `a.port -> b` for any port but `out`. Out-of-range indexes
     /// show as `#7` instead of panicking, so that a broken blueprint can still be talked about.
     pub fn edge_name(&self, edge: &EdgeDecl) -> String {
@@ -173,6 +196,21 @@ impl PoolDecl {
         self.threads.saturating_mul(self.groups.len().max(1))
     }
 
+    /// Whether each group is for a thing of its own (a NIC) that its workers drive; those of a group of CPUs drive all.
+    pub fn is_per_nic(&self) -> bool {
+        !self.groups.is_empty() && self.group_cpus.is_empty()
+    }
+
+    /// Workers that read the rings which lead to its stages: all, but of a `stealing` pool the one at its desk.
+    pub fn consumers(&self) -> usize {
+        if self.kind == PoolKind::Stealing { 1 } else { self.workers() }
+    }
+
+    /// Name of the thread that reads the rings of a `stealing` pool.
+    pub fn desk_name(&self) -> String {
+        format!("{}/desk", self.name)
+    }
+
     /// Name of the thread of a worker (index over all groups): the pool's name, with `/i` when there are
     /// several.
     pub fn thread_name(&self, worker: usize) -> String {
@@ -186,6 +224,10 @@ impl PoolDecl {
 
     /// The CPU a worker is pinned to.
     pub fn cpu(&self, worker: usize) -> Option<usize> {
-        self.cpus.get(worker % self.cpus.len().max(1)).copied()
+        let (group, place) = (worker / self.threads.max(1), worker % self.threads.max(1));
+        match self.group_cpus.get(group) {
+            Some(cpus) => cpus.get(place % cpus.len().max(1)).copied(),
+            None => self.cpus.get(worker % self.cpus.len().max(1)).copied(),
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::pool;
 use crate::stage::{BuildError, Seat, Spec};
 use crate::stats::Snapshot;
 use crate::stats::board::Board;
+use crate::stealing::Crews;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 
 /// More panics than this in [`PANIC_WINDOW_NS`] fail a pool.
@@ -171,6 +172,10 @@ impl<T: Item> Alarm for Shared<T> {
         self.close();
         true
     }
+
+    fn has_failed(&self, seat: &Seat) -> bool {
+        self.pools.iter().any(|p| p.name == *seat.pool && p.failed())
+    }
 }
 
 /// A running graph. Dropping it stops it.
@@ -182,6 +187,8 @@ pub struct Engine<T: Item> {
     threads: Vec<JoinHandle<()>>,
     /// Workers without a thread.
     callers: Option<Callers<T>>,
+    /// Threads of `stealing` pools. Their jobs end with the workers that gave them.
+    crews: Crews,
     stopped: bool,
 }
 
@@ -199,7 +206,25 @@ impl<T: Item> Engine<T> {
         if !complaints.is_empty() {
             return Err(StartError::Refused { complaints });
         }
-        let built = assembly::assemble(blueprint, &specs, faults)?;
+        Self::start_with(blueprint, specs, faults, Crews::start(blueprint)?)
+    }
+
+    /// As [`Self::start`], with threads of its `stealing` pools that run already: for who has work for them before the
+    /// graph is built.
+    ///
+    /// # Errors
+    /// As there; the crews go when nobody else has them.
+    pub fn start_with(
+        blueprint: &Blueprint,
+        specs: Vec<Arc<dyn Spec<T>>>,
+        faults: Arc<dyn Faults<T>>,
+        crews: Crews,
+    ) -> Result<Self, StartError> {
+        let complaints = check(blueprint);
+        if !complaints.is_empty() {
+            return Err(StartError::Refused { complaints });
+        }
+        let built = assembly::assemble(blueprint, &specs, faults, &crews)?;
         let (shared, board, tracks, reports) = (built.shared, built.board, built.tracks, built.reports);
         let mut engine = Self {
             shared,
@@ -208,6 +233,7 @@ impl<T: Item> Engine<T> {
             reports,
             threads: Vec::new(),
             callers: built.callers,
+            crews,
             stopped: false,
         };
         engine.threads = pool::spawn(built.workers)?;
@@ -291,6 +317,8 @@ impl<T: Item> Engine<T> {
         if let Some(callers) = &self.callers {
             callers.close();
         }
+        // Waits for their threads, unless somebody else has work for them.
+        self.crews = Crews::default();
         let faults = &self.shared.faults;
         for track in &self.tracks {
             track.sweep(&mut |item| faults.mark(item, &Fault::Stopped, false));

@@ -58,6 +58,9 @@ pub(crate) struct Ran {
 /// What is told to the engine about panics; answers whether the pool has had too many.
 pub(crate) trait Alarm: Send + Sync {
     fn panicked(&self, seat: &Seat, now: Nanos) -> bool;
+
+    /// Whether the pool of a seat has had too many.
+    fn has_failed(&self, seat: &Seat) -> bool;
 }
 
 /// See the head of the file.

@@ -37,6 +37,8 @@ pub mod signals;
 pub mod sim;
 pub mod stage;
 pub mod stats;
+#[doc(hidden)] // Public but for `Crew` and `Crews` for the model checks in tests/loom.rs only.
+pub mod stealing;
 mod sync;
 mod wait;
 mod worker;
@@ -60,3 +62,4 @@ pub use stage::{
     Stage, Waker,
 };
 pub use stats::{EdgeStats, Histogram, Snapshot, StageStats, WorkerStats};
+pub use stealing::{Crew, Crews};

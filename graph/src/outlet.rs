@@ -228,6 +228,11 @@ impl<T: Item> Outlet<T> {
         moved
     }
 
+    /// How many ports there are.
+    pub(crate) fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
     /// Whether any port leads to a ring.
     pub(crate) fn sends(&self) -> bool {
         self.ports.iter().any(|port| matches!(port.wire, Wire::Queue(_) | Wire::Back(_)))

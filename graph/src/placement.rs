@@ -1,7 +1,7 @@
 //! Which worker hosts which stages, and in which order it looks at them.
 //! Deliberately from the blueprint alone.
 
-use crate::blueprint::{Blueprint, Mode};
+use crate::blueprint::{Blueprint, Mode, PoolDecl, PoolKind};
 
 /// One worker's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,11 @@ impl Placement {
         let mut places = Vec::new();
         for (p, pool) in blueprint.pools.iter().enumerate() {
             let stages = hosted(blueprint, p, &order);
+            if pool.kind == PoolKind::Stealing {
+                // Its threads carry out jobs. Only whoever reads the rings that lead to it has a place.
+                places.extend(blueprint.has_desk(p).then(|| desk(pool, p, stages)));
+                continue;
+            }
             for worker in 0..pool.workers() {
                 places.push(Place {
                     name: pool.thread_name(worker),
@@ -57,14 +62,32 @@ impl Placement {
     }
 }
 
-/// The stages of a pool, and those without pool that they reach inline; in `order`.
+/// The place of the worker that reads the rings of a `stealing` pool.
+fn desk(decl: &PoolDecl, pool: usize, stages: Vec<usize>) -> Place {
+    Place {
+        name: decl.desk_name(),
+        pool,
+        worker: 0,
+        workers: 1,
+        group: 0,
+        group_name: decl.name.clone(),
+        pair: 0,
+        cpu: None,
+        stages,
+    }
+}
+
+/// The stages of a pool, and the guests that they reach inline; in `order`. Of a pool that steals: those that rings lead
+/// to.
 fn hosted(blueprint: &Blueprint, pool: usize, order: &[usize]) -> Vec<usize> {
-    let mut here: Vec<bool> = blueprint.stages.iter().map(|s| s.pool == Some(pool)).collect();
+    let led_to = |s: usize| blueprint.edges.iter().any(|e| e.to == s && e.mode != Mode::Inline);
+    let own = |s: usize| blueprint.stages[s].pool == Some(pool) && (!blueprint.is_stolen(s) || led_to(s));
+    let mut here: Vec<bool> = (0..blueprint.stages.len()).map(own).collect();
     // Upstream first, so one pass reaches everything.
     for &stage in order {
         let inline = blueprint.edges.iter().filter(|e| e.from == Some(stage) && e.mode == Mode::Inline);
         if here[stage] {
-            inline.filter(|e| blueprint.stages[e.to].pool.is_none()).for_each(|e| here[e.to] = true);
+            inline.filter(|e| blueprint.is_guest(e.to)).for_each(|e| here[e.to] = true);
         }
     }
     order.iter().copied().filter(|s| here[*s]).collect()

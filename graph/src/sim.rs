@@ -25,6 +25,7 @@ use crate::item::Item;
 use crate::stage::Spec;
 use crate::stats::Snapshot;
 use crate::stats::board::Board;
+use crate::stealing::Crews;
 use crate::sync::Arc;
 use crate::wait::Pause;
 use crate::worker::Worker;
@@ -176,7 +177,11 @@ impl<T: Item> Simulation<T> {
             return Err(StartError::Refused { complaints });
         }
         let id = self.engines.len();
-        let built = assembly::assemble(blueprint, specs, faults)?;
+        if let Some(stage) = (0..blueprint.stages.len()).find(|s| blueprint.is_stolen(*s)) {
+            let what = "runs in a `stealing` pool, whose threads no simulation steps".into();
+            return Err(StartError::Mismatch { stage: blueprint.stages[stage].name.clone(), what });
+        }
+        let built = assembly::assemble(blueprint, specs, faults, &Crews::default())?;
         if built.callers.is_some() {
             let what = "runs in a `caller` pool, and nobody submits and waits in a simulation".into();
             return Err(StartError::Mismatch { stage: blueprint.stages[0].name.clone(), what });

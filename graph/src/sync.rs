@@ -111,6 +111,64 @@ mod word {
     }
 }
 
+pub(crate) use place::Place;
+
+/// Where one thread leaves a thing for another: empty, or with one in it. Lock-free.
+#[cfg(not(pipeline_loom))]
+mod place {
+    use crossbeam_utils::atomic::AtomicCell;
+
+    pub(crate) struct Place<M>(AtomicCell<Option<Box<M>>>);
+
+    impl<M> Place<M> {
+        pub(crate) fn new() -> Self {
+            const { assert!(AtomicCell::<Option<Box<u64>>>::is_lock_free()) };
+            Self(AtomicCell::new(None))
+        }
+
+        /// Leaves it here. The place is empty.
+        pub(crate) fn put(&self, thing: Box<M>) {
+            let before = self.0.swap(Some(thing));
+            debug_assert!(before.is_none(), "two things were left in one place");
+        }
+
+        pub(crate) fn take(&self) -> Option<Box<M>> {
+            self.0.take()
+        }
+    }
+}
+
+/// As weak as the real one may be: who takes the thing sees what its leaver did, and nothing else is ordered by it.
+#[cfg(pipeline_loom)]
+mod place {
+    use super::{AtomicBool, Ordering};
+
+    pub(crate) struct Place<M> {
+        full: AtomicBool,
+        thing: loom::sync::Mutex<Option<Box<M>>>,
+    }
+
+    impl<M> Place<M> {
+        pub(crate) fn new() -> Self {
+            Self { full: AtomicBool::new(false), thing: loom::sync::Mutex::new(None) }
+        }
+
+        fn thing(&self) -> loom::sync::MutexGuard<'_, Option<Box<M>>> {
+            self.thing.lock().expect("loom locks are not poisoned: a panic ends the model")
+        }
+
+        pub(crate) fn put(&self, thing: Box<M>) {
+            *self.thing() = Some(thing);
+            self.full.store(true, Ordering::Release);
+        }
+
+        pub(crate) fn take(&self) -> Option<Box<M>> {
+            let full = self.full.load(Ordering::Acquire);
+            full.then(|| self.full.store(false, Ordering::Relaxed)).and_then(|()| self.thing().take())
+        }
+    }
+}
+
 pub(crate) use channel::Channel;
 
 /// A bounded ring, many to many, that never blocks.

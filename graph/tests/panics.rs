@@ -94,16 +94,17 @@ impl Stage<u64> for Instance {
     }
 }
 
-/// Whatever a stage was doing with an item when it panicked, and whether its neighbour is inline, behind a queue or
-/// behind several: no item is lost, and none ends twice.
+/// Whatever a stage was doing with an item when it panicked, whether its neighbour is inline, behind a queue or behind
+/// several, and whether it ran on its worker or in a job: no item is lost, and none ends twice.
 #[test]
 fn each_item_ends_once() {
     let hops = [Mode::Inline, queue(64), queue_by(64, Dispatch::Owner)];
     let postures = [Posture::Popped, Posture::Passed, Posture::Halfway, Posture::Cleared];
-    for (posture, hop) in postures.into_iter().flat_map(|p| hops.into_iter().map(move |h| (p, h))) {
+    let ways = postures.into_iter().flat_map(|p| hops.into_iter().map(move |h| (p, h)));
+    for ((posture, hop), steals) in ways.flat_map(|way| [(way, false), (way, true)]) {
         let (good, bad) = (Arc::new(Seen::default()), Arc::new(Seen::default()));
         let inline = hop == Mode::Inline;
-        let rig = Rig::new().pool("p", 1);
+        let rig = if steals { Rig::new().crew("p", 2) } else { Rig::new().pool("p", 1) };
         let rig = if inline { rig } else { rig.pool("q", 3) }
             .stage("frail", Some("p"), &["out", "failed"], |_, i| Some((OUT, i)))
             .sink("end", if inline { None } else { Some("q") }, &good)
@@ -118,15 +119,18 @@ fn each_item_ends_once() {
         let engine = Engine::start(&rig.blueprint, specs, rig.marks.clone()).expect("the graph starts");
         submit(&engine, 1..=3_000);
         let report = engine.drain(in_seconds(30));
-        assert!(report.empty, "{posture:?} {hop:?}: {report}");
+        assert!(report.empty, "{posture:?} {hop:?} {steals}: {report}");
         let mut ends = HashMap::new();
         for seen in [&good, &bad] {
             for items in seen.by_worker.lock().expect("no test panics with it").values() {
                 items.iter().for_each(|item| *ends.entry(*item).or_insert(0) += 1);
             }
         }
-        assert!((1..=3_000).all(|item| ends.get(&item) == Some(&1)), "{posture:?} {hop:?}: lost or doubled");
-        assert!(bad.count() > 0, "{posture:?} {hop:?}: nothing failed");
+        assert!(
+            (1..=3_000).all(|item| ends.get(&item) == Some(&1)),
+            "{posture:?} {hop:?} {steals}: lost or doubled"
+        );
+        assert!(bad.count() > 0, "{posture:?} {hop:?} {steals}: nothing failed");
         let marks = rig.marks.0.lock().expect("no test panics with it");
         assert!(marks.iter().all(|m| m.1 == Fault::Panic { stage: "frail".into() }));
         assert_eq!(marks.len() as u64, bad.count());

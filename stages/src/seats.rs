@@ -101,7 +101,7 @@ impl Shared {
 pub(crate) fn places(making: &Making, seat: &Seat) -> Vec<Place> {
     let config = &*making.config;
     let pool = config.blueprint.stages[making.stage].pool.and_then(|p| config.blueprint.pools.get(p));
-    let per_nic = pool.is_some_and(|p| !p.groups.is_empty());
+    let per_nic = pool.is_some_and(|p| p.is_per_nic());
     let listed = making.values().texts("transports");
     let mut places = Vec::new();
     for (t, transport) in config.transports.iter().enumerate() {

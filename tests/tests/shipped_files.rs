@@ -49,7 +49,9 @@ fn shipped_files_are_right() {
         assert_eq!((later, !later), (expected > 0, loaded.runnable().is_ok()), "{}", loaded.warnings);
         let plan = Plan::new(&loaded.config.blueprint);
         let workers: usize = loaded.config.blueprint.pools.iter().map(|p| p.workers()).sum();
-        assert_eq!(plan.threads.len() + plan.callers.len(), workers, "{}", path.display());
+        // Of a pool that steals: and perhaps who reads the rings that lead to it.
+        let threads = plan.threads.iter().filter(|t| !t.name.ends_with("/desk")).count();
+        assert_eq!(threads + plan.callers.len(), workers, "{}", path.display());
     }
 }
 

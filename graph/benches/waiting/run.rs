@@ -147,6 +147,8 @@ fn engine(course: &Arc<Course>, wait: Wait) -> Engine<u64> {
             groups: vec![],
             wait,
             cpus: vec![],
+            group_cpus: vec![],
+            beside: false,
         }],
         stages: vec![StageDecl { name: "take".into(), kind: "take".into(), pool: Some(0), shape }],
         edges: vec![EdgeDecl { from: None, port: 0, to: 0, mode }],

@@ -72,7 +72,16 @@ impl Sketch {
         let (spin_ns, yield_ns, park_ns) = (20_000, 50_000, 1_000_000_000);
         let wait = Wait { spin_ns, yield_ns, park_ns, adaptive: false, price_percent: 50 };
         let (kind, name) = (PoolKind::Resident, name.to_owned());
-        self.0.pools.push(PoolDecl { name, kind, threads, groups: vec![], wait, cpus: vec![] });
+        self.0.pools.push(PoolDecl {
+            name,
+            kind,
+            threads,
+            groups: vec![],
+            wait,
+            cpus: vec![],
+            group_cpus: vec![],
+            beside: false,
+        });
         self
     }
 

@@ -9,6 +9,7 @@ mod hops;
 mod pools;
 mod returns;
 mod rule;
+mod stealing;
 mod wires;
 
 #[cfg(test)]
@@ -88,6 +89,7 @@ pub fn check(blueprint: &Blueprint) -> Vec<Complaint> {
     pools::crowds(&hops, &mut found);
     pools::edges(&hops, &mut found);
     callers::callers(&hops, &mut found);
+    stealing::parallel(&hops, &mut found);
     flow::entries(&hops, &mut found);
     flow::ends(&hops, &mut found);
     deadlock::resources(&hops, &mut found);

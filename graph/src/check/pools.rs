@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::hops::Hops;
 use super::{Complaint, MAX_STAGES, MAX_WORKERS, Rule, Subject};
-use crate::blueprint::{Blueprint, Mode, PoolKind, SUBMIT};
+use crate::blueprint::{Blueprint, Mode, SUBMIT};
 
 /// What `sched_setaffinity` can name on Linux with the default mask.
 const MAX_CPUS: usize = 1024;
 
-/// Pools have threads, stages, CPUs that exist once, and a kind that this release has.
+/// Pools have threads, stages or other work, and CPUs that exist once.
 pub(super) fn pools(blueprint: &Blueprint, found: &mut Vec<Complaint>) {
     for (i, pool) in blueprint.pools.iter().enumerate() {
         let name = &pool.name;
@@ -23,16 +23,17 @@ pub(super) fn pools(blueprint: &Blueprint, found: &mut Vec<Complaint>) {
             add(Rule::Threads, text, format!("give it 1 to {MAX_WORKERS} threads in all"));
         }
         let used = blueprint.stages.iter().any(|s| s.pool == Some(i));
-        if !used {
+        if !used && !pool.beside {
             let text = format!("no stage runs in pool `{name}`");
             add(Rule::PoolUnused, text, "put a stage into it, or take it out".into());
         }
-        if pool.kind == PoolKind::Stealing {
-            let text = format!("pool `{name}` is of kind `stealing`, which comes with a later release");
-            add(Rule::PoolKind, text, "use kind `resident`".into());
-        }
         let mut seen = HashSet::new();
-        if let Some(cpu) = pool.cpus.iter().find(|c| **c >= MAX_CPUS || !seen.insert(**c)) {
+        if let Some(cpu) = pool
+            .cpus
+            .iter()
+            .chain(pool.group_cpus.iter().flatten())
+            .find(|c| **c >= MAX_CPUS || !seen.insert(**c))
+        {
             let why = if *cpu >= MAX_CPUS { "is out of range" } else { "is named twice" };
             let text = format!("CPU {cpu} of pool `{name}` {why}");
             add(Rule::Cpus, text, format!("name each CPU once, below {MAX_CPUS}; workers take them in turn"));
@@ -96,7 +97,7 @@ pub(super) fn edges(hops: &Hops, found: &mut Vec<Complaint>) {
             continue;
         };
         match (edge.mode, target.pool) {
-            (Mode::Inline, None) => {}
+            (Mode::Inline, _) if blueprint.is_guest(edge.to) => {}
             (Mode::Inline, Some(pool)) => {
                 if let Some(&other) = runs_in[from].iter().find(|p| **p != pool) {
                     let [here, there] =
@@ -116,7 +117,7 @@ pub(super) fn edges(hops: &Hops, found: &mut Vec<Complaint>) {
                     "make the edge inline, or name a pool for the stage",
                 );
             }
-            (_, Some(_)) => {}
+            (_, _) => {}
         }
     }
 }
@@ -125,15 +126,20 @@ fn nowhere(edge: &str, stage: &str) -> String {
     format!("`{edge}` is a queue, but `{stage}` has no pool: no worker would empty it")
 }
 
-/// In which pools each stage runs: its own, or those of the stages that reach it inline.
+/// In which pools each stage runs: its own, or those of the stages that reach it inline. One in a pool that steals runs with
+/// whoever gives it away: who reaches it inline, and the pool's own desk where a ring leads to it.
 pub(super) fn runs_in(hops: &Hops) -> Vec<BTreeSet<usize>> {
     let stages = &hops.blueprint.stages;
-    let mut pools: Vec<BTreeSet<usize>> = stages.iter().map(|s| s.pool.into_iter().collect()).collect();
+    let blueprint = hops.blueprint;
+    let led_to = |s: usize| blueprint.edges.iter().any(|e| e.to == s && e.mode != Mode::Inline);
+    let own = |s: usize| stages[s].pool.filter(|_| !blueprint.is_stolen(s) || led_to(s));
+    let mut pools: Vec<BTreeSet<usize>> = (0..stages.len()).map(|s| own(s).into_iter().collect()).collect();
     let mut moved = true;
     while std::mem::take(&mut moved) {
         for &i in &hops.edges {
-            let edge = &hops.blueprint.edges[i];
-            let (Some(from), Mode::Inline, None) = (edge.from, edge.mode, stages[edge.to].pool) else {
+            let edge = &blueprint.edges[i];
+            let Some(from) = edge.from.filter(|_| edge.mode == Mode::Inline && blueprint.is_guest(edge.to))
+            else {
                 continue;
             };
             let more: BTreeSet<usize> = pools[from].difference(&pools[edge.to]).copied().collect();
@@ -194,14 +200,6 @@ mod tests {
             let graph = sketch.edge(&format!("s{} -> end", count - 2), INLINE).build();
             assert_eq!(check(&graph).iter().any(|c| c.rule == Rule::PoolCrowded), bad, "{count}");
         }
-    }
-
-    /// Pools of later releases are refused by name, not silently run as resident ones.
-    #[test]
-    fn later_kinds() {
-        let mut graph = two().edge("a -> b", queue(1)).build();
-        graph.pools[1].kind = PoolKind::Stealing;
-        assert!(only(&graph, Rule::PoolKind).text.contains("comes with a later release"));
     }
 
     /// A CPU is named once and exists in the mask.

@@ -22,14 +22,14 @@ pub enum Rule {
     PoolUnused,
     /// More stages on one worker than it can keep track of.
     PoolCrowded,
-    /// A kind of pool that a later release brings.
-    PoolKind,
     /// A CPU named twice or out of range.
     Cpus,
     /// A pool of the callers' threads with threads or CPUs of its own.
     CallerThreads,
     /// A stage that needs a thread, in a pool that has none.
     CallerStage,
+    /// A stage that is not `parallel`, in a pool that steals.
+    NotParallel,
     /// A stage without a pool that cannot run just anywhere.
     PoolMissing,
     /// A queue or return edge to a stage without a pool.
@@ -70,10 +70,10 @@ impl Rule {
         Self::Threads,
         Self::PoolUnused,
         Self::PoolCrowded,
-        Self::PoolKind,
         Self::Cpus,
         Self::CallerThreads,
         Self::CallerStage,
+        Self::NotParallel,
         Self::PoolMissing,
         Self::QueueToNowhere,
         Self::InlineAcrossPools,
@@ -101,10 +101,10 @@ impl Rule {
             Self::Threads => "threads",
             Self::PoolUnused => "pool-unused",
             Self::PoolCrowded => "pool-crowded",
-            Self::PoolKind => "pool-kind",
             Self::Cpus => "cpus",
             Self::CallerThreads => "caller-threads",
             Self::CallerStage => "caller-stage",
+            Self::NotParallel => "not-parallel",
             Self::PoolMissing => "pool-missing",
             Self::QueueToNowhere => "queue-to-nowhere",
             Self::InlineAcrossPools => "inline-across-pools",

@@ -15,6 +15,9 @@ use crate::blueprint::{Blueprint, Dispatch, EdgeDecl, Mode, OUT, PoolDecl, PoolK
 fn pool_title(pool: &PoolDecl) -> String {
     let threads = match pool.workers() {
         _ if pool.kind == PoolKind::Caller => "callers' threads".to_owned(),
+        n if pool.kind == PoolKind::Stealing => {
+            format!("jobs on {n} thread{}", if n == 1 { "" } else { "s" })
+        }
         1 => "1 thread".to_owned(),
         n => format!("{n} threads"),
     };

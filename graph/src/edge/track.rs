@@ -41,7 +41,12 @@ impl<T: Item> Track<T> {
         let decl = &blueprint.edges[edge];
         let bells_of =
             |stage: usize| -> Vec<_> { placement.hosts(stage).map(|at| bells[at].clone()).collect() };
-        let consumers = bells_of(decl.to);
+        let own = blueprint.stages[decl.to].pool;
+        let consumers: Vec<_> = placement
+            .hosts(decl.to)
+            .filter(|at| Some(placement.places[*at].pool) == own)
+            .map(|at| bells[at].clone())
+            .collect();
         let rings = |dispatch: Dispatch| -> Vec<Vec<Arc<Bell>>> {
             match destinations(dispatch, consumers.len()) {
                 1 => vec![consumers.clone()],

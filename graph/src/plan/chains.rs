@@ -11,7 +11,7 @@ pub(crate) fn chains(blueprint: &Blueprint) -> Vec<ChainPlan> {
         .collect()
 }
 
-/// Pool, member stages (upstream first) and reached stages without pool, of each chain.
+/// Pool, member stages (upstream first), and those that they reach and that run where they are reached, of each chain.
 pub(crate) fn grouped(blueprint: &Blueprint) -> Vec<(usize, Vec<usize>, Vec<usize>)> {
     let wires = inline(blueprint);
     let mut groups = Vec::new();
@@ -23,8 +23,7 @@ pub(crate) fn grouped(blueprint: &Blueprint) -> Vec<(usize, Vec<usize>, Vec<usiz
             let members =
                 closure(&[first], &[joined.clone(), joined.iter().map(|(a, b)| (*b, *a)).collect()].concat());
             left.retain(|s| !members.contains(s));
-            let free: Vec<_> =
-                wires.iter().copied().filter(|(_, b)| blueprint.stages[*b].pool.is_none()).collect();
+            let free: Vec<_> = wires.iter().copied().filter(|(_, b)| blueprint.is_guest(*b)).collect();
             let mut reached = closure(&members, &free);
             reached.retain(|s| !members.contains(s));
             groups.push((pool, upstream_first(&members, &joined), upstream_first(&reached, &wires)));

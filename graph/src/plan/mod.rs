@@ -47,8 +47,10 @@ pub struct ThreadPlan {
     pub worker: usize,
     /// The CPU it is pinned to.
     pub cpu: Option<usize>,
-    /// How it waits.
+    /// How it waits; of a thread that carries out jobs, how those who give them do.
     pub wait: Wait,
+    /// Whether it carries out jobs, of a pool of kind `stealing`.
+    pub steals: bool,
 }
 
 /// Stages that one worker runs one after the other, without a queue between.
@@ -108,11 +110,15 @@ impl Plan {
     /// others is left out.
     pub fn sized<T: Item>(blueprint: &Blueprint) -> Self {
         let mut plan = Self { chains: chains::chains(blueprint), ..Self::default() };
-        for pool in &blueprint.pools {
+        for (p, pool) in blueprint.pools.iter().enumerate() {
             let workers = (0..pool.workers()).map(|worker| thread(pool, worker));
             match pool.kind {
                 PoolKind::Caller => plan.callers.extend(workers),
-                PoolKind::Resident | PoolKind::Stealing => plan.threads.extend(workers),
+                PoolKind::Resident => plan.threads.extend(workers),
+                PoolKind::Stealing => {
+                    plan.threads.extend(workers.map(|t| ThreadPlan { steals: true, ..t }));
+                    plan.threads.extend(blueprint.has_desk(p).then(|| desk(pool)));
+                }
             }
         }
         for edge in &blueprint.edges {
@@ -155,13 +161,20 @@ fn thread(pool: &PoolDecl, worker: usize) -> ThreadPlan {
         worker,
         cpu: pool.cpu(worker),
         wait: pool.wait,
+        steals: false,
     }
 }
 
-/// How many workers run a stage that has a pool.
+/// The worker that reads the rings of a `stealing` pool.
+fn desk(pool: &PoolDecl) -> ThreadPlan {
+    let (name, group) = (pool.desk_name(), pool.name.clone());
+    ThreadPlan { name, group, worker: pool.workers(), cpu: None, ..thread(pool, 0) }
+}
+
+/// How many workers read the rings that lead to a stage.
 fn consumers(blueprint: &Blueprint, stage: usize) -> usize {
     let pool = blueprint.stages.get(stage).and_then(|s| blueprint.pools.get(s.pool?));
-    pool.map_or(1, PoolDecl::workers)
+    pool.map_or(1, PoolDecl::consumers)
 }
 
 fn product(a: usize, b: usize) -> u64 {

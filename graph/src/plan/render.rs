@@ -12,7 +12,8 @@ impl Plan {
         let mut out = String::new();
         let threads = self.threads.iter().map(|t| {
             let cpu = t.cpu.map_or_else(|| "any cpu".to_owned(), |c| format!("cpu {c}"));
-            vec![t.name.clone(), format!("pool {}", t.pool), format!("group {}", t.group), cpu, wait(&t.wait)]
+            let wait = if t.steals { "carries out jobs, sleeps without".to_owned() } else { wait(&t.wait) };
+            vec![t.name.clone(), format!("pool {}", t.pool), format!("group {}", t.group), cpu, wait]
         });
         table(&mut out, &format!("threads ({})", self.threads.len()), threads.collect());
         let callers = self.callers.iter().map(|t| {

@@ -11,6 +11,8 @@ use crate::sync::{Arc, Ordering};
 pub(crate) struct Board {
     started_at: Nanos,
     stages: Vec<(StageStats, Vec<Arc<StageCell>>)>,
+    /// Cells of workers that give away what a stage does: index of the stage, and what they alone know of it.
+    hosts: Vec<(usize, Arc<StageCell>)>,
     edges: Vec<(EdgeStats, Vec<Arc<EdgeCell>>)>,
     workers: Vec<(WorkerStats, Arc<WorkerCell>, Arc<Bell>)>,
 }
@@ -23,7 +25,7 @@ impl Board {
             .edges
             .iter()
             .map(|edge| {
-                let consumers = pool_of(edge.to).map_or(1, |p| p.workers());
+                let consumers = pool_of(edge.to).map_or(1, |p| p.consumers());
                 let rings = |d: Dispatch| if d == Dispatch::Any { 1 } else { consumers };
                 let (mode, rings, capacity) = match edge.mode {
                     Mode::Inline => ("inline", 0, 0),
@@ -48,6 +50,7 @@ impl Board {
         Self {
             started_at: now(),
             stages: stages.collect(),
+            hosts: Vec::new(),
             edges: edges.into_iter().map(|line| (line, Vec::new())).collect(),
             workers: Vec::new(),
         }
@@ -58,6 +61,13 @@ impl Board {
         let cell = Arc::new(StageCell::default());
         self.stages[stage].0.threads += 1;
         self.stages[stage].1.push(cell.clone());
+        cell
+    }
+
+    /// A new cell of a stage, for a worker that hosts it and has others carry it out.
+    pub(crate) fn host(&mut self, stage: usize) -> Arc<StageCell> {
+        let cell = Arc::new(StageCell::default());
+        self.hosts.push((stage, cell.clone()));
         cell
     }
 
@@ -82,23 +92,37 @@ impl Board {
         cell
     }
 
+    /// A thread that carries out jobs, with its cell.
+    pub(crate) fn thread(&mut self, name: &str, pool: &str, cpu: Option<usize>, cell: Arc<WorkerCell>) {
+        let line = WorkerStats { name: name.into(), pool: pool.into(), cpu, ..WorkerStats::default() };
+        self.workers.push((line, cell, Arc::new(Bell::new())));
+    }
+
     /// What each stage told it holds, over all of its workers, while draining.
     pub(crate) fn held(&self) -> impl Iterator<Item = (String, u64)> + '_ {
-        let sum = |cells: &[Arc<StageCell>]| cells.iter().map(|cell| cell.held.get()).sum();
-        self.stages.iter().map(move |(line, cells)| (line.name.clone(), sum(cells)))
+        self.stages.iter().enumerate().map(|(s, (line, cells))| {
+            let held = cells.iter().chain(self.hosts_of(s)).map(|cell| cell.held.get()).sum();
+            (line.name.clone(), held)
+        })
     }
 
     /// Forgets the largest depths. A consumer may put one back that it saw just before.
     pub(crate) fn reset_peaks(&self) {
-        self.stages.iter().flat_map(|(_, cells)| cells).for_each(|cell| cell.depth_max.set(0));
+        let cells = self.stages.iter().flat_map(|(_, cells)| cells);
+        cells.chain(self.hosts.iter().map(|(_, cell)| cell)).for_each(|cell| cell.depth_max.set(0));
+    }
+
+    fn hosts_of(&self, stage: usize) -> impl Iterator<Item = &Arc<StageCell>> {
+        self.hosts.iter().filter(move |(of, _)| *of == stage).map(|(_, cell)| cell)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         let at = now();
         let elapsed_ns = at - self.started_at;
-        let stages = self.stages.iter().map(|(line, cells)| {
+        let stages = self.stages.iter().enumerate().map(|(s, (line, cells))| {
             let mut line = line.clone();
             cells.iter().for_each(|cell| line.add(cell, elapsed_ns));
+            self.hosts_of(s).for_each(|cell| line.add_host(cell));
             line
         });
         // Consumers before producers: a depth is then never negative, at most a little too deep.

@@ -28,7 +28,7 @@ pub struct StageStats {
     pub kind: String,
     /// Its pool; `None` when it runs where it is reached.
     pub pool: Option<String>,
-    /// Workers that have an instance.
+    /// Workers that have an instance; on a `stealing` pool the threads that carry it out.
     pub threads: usize,
     /// Batches its input queues hold, over all rings; 0 when it is only reached inline.
     pub cap: usize,
@@ -207,6 +207,12 @@ impl StageStats {
         self.polls += cell.polls.get();
         self.busy_polls += cell.busy_polls.get();
         self.busy_ns += cell.busy_ns.get();
+        self.service.add_cell(&cell.service);
+        self.add_host(cell);
+    }
+
+    /// What a worker knows of a stage that it reads the rings of, whoever carries it out.
+    pub(crate) fn add_host(&mut self, cell: &super::cell::StageCell) {
         self.blocked_ns += cell.blocked_ns.get();
         self.panics += cell.panics.get();
         self.strays += cell.strays.get();
@@ -214,7 +220,6 @@ impl StageStats {
         self.depth_samples += cell.depth_samples.get();
         self.depth_max = self.depth_max.max(cell.depth_max.get());
         self.wait.add_cell(&cell.wait);
-        self.service.add_cell(&cell.service);
     }
 }
 

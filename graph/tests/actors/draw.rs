@@ -44,7 +44,16 @@ impl Rig {
 
     pub fn pool_waiting(mut self, name: &str, threads: usize, wait: Wait) -> Self {
         let (kind, name) = (PoolKind::Resident, name.to_owned());
-        self.blueprint.pools.push(PoolDecl { name, kind, threads, groups: vec![], wait, cpus: vec![] });
+        self.blueprint.pools.push(PoolDecl {
+            name,
+            kind,
+            threads,
+            groups: vec![],
+            wait,
+            cpus: vec![],
+            group_cpus: vec![],
+            beside: false,
+        });
         self
     }
 

@@ -55,11 +55,14 @@ pub enum ModeGene {
 pub struct PoolGene {
     pub threads: usize,
     pub wait: u8,
+    /// Of kind `stealing`, for those of its stages that can be jobs; the first pool never is.
+    pub steals: bool,
 }
 
 /// All of them.
 pub fn genes() -> impl Strategy<Value = Genes> {
-    let pools = vec((1usize..=2, 0u8..4).prop_map(|(threads, wait)| PoolGene { threads, wait }), 1..=3);
+    let pool = (1usize..=2, 0u8..4, prop::bool::weighted(0.4));
+    let pools = vec(pool.prop_map(|(threads, wait, steals)| PoolGene { threads, wait, steals }), 1..=3);
     let back = prop::option::of((0usize..8, 0usize..8, way_back()));
     let ends = (1usize..=2, queue(), any::<bool>(), 1u64..400);
     (vec(stage(), 2..=8), pools, back, ends).prop_map(

@@ -90,6 +90,12 @@ impl Wiring {
         Self { steps, wires, items: genes.items, source: genes.source }
     }
 
+    /// Whether a stage can run as jobs.
+    pub fn is_parallel(&self, stage: usize) -> bool {
+        let makes = stage == 0 && self.source;
+        !makes && !matches!(self.steps[stage], Some((_, Kind::Hold)))
+    }
+
     /// What every run must give, by walking items one after the other.
     pub fn oracle(&self) -> Outcome {
         let mut pushed: Vec<Vec<u64>> = self.wires.iter().map(|w| vec![0; w.len()]).collect();
@@ -156,8 +162,9 @@ impl Run {
                 Some((step, _)) => Role::Pass(Arc::new(step.clone())),
             };
             let pool = rig.blueprint.stages[s].pool;
-            let workers = pool.map_or(1, |p| rig.blueprint.pools[p].workers());
+            let workers = pool.map_or(1, |p| rig.blueprint.pools[p].consumers());
             let mut actor = Actor::new(role, wiring.wires[s].len(), workers);
+            actor.contract.parallel = wiring.is_parallel(s);
             actor.contract.expands = step.as_ref().is_some_and(|(step, _)| step.expands);
             actor.contract.anywhere = pool.is_none();
             rig.blueprint.stages[s].shape =
@@ -236,26 +243,41 @@ fn conserved(snapshot: &Snapshot) -> Result<(), String> {
 
 fn blueprint(genes: &Genes, wiring: &Wiring, layout: Layout) -> Blueprint {
     let count = wiring.steps.len();
-    let pool = |i: usize, threads, wait| {
-        let kind = PoolKind::Resident;
-        PoolDecl { name: format!("p{i}"), kind, threads, groups: vec![], wait, cpus: vec![] }
+    let pool = |i: usize, threads, wait, kind| PoolDecl {
+        name: format!("p{i}"),
+        kind,
+        threads,
+        groups: vec![],
+        wait,
+        cpus: vec![],
+        group_cpus: vec![],
+        beside: false,
     };
     let pools: Vec<PoolDecl> = match layout {
         Layout::Mixed => {
-            genes.pools.iter().enumerate().map(|(i, p)| pool(i, p.threads, wait(p.wait))).collect()
+            let kind = |i: usize| {
+                if i > 0 && genes.pools[i].steals { PoolKind::Stealing } else { PoolKind::Resident }
+            };
+            genes.pools.iter().enumerate().map(|(i, p)| pool(i, p.threads, wait(p.wait), kind(i))).collect()
         }
-        Layout::Inline => vec![pool(0, 1, wait(0))],
-        Layout::Queues => (0..count).map(|i| pool(i, 1, wait(0))).collect(),
+        Layout::Inline => vec![pool(0, 1, wait(0), PoolKind::Resident)],
+        Layout::Queues => (0..count).map(|i| pool(i, 1, wait(0), PoolKind::Resident)).collect(),
     };
     let of = |s: usize| match layout {
         Layout::Mixed if s > 0 && genes.stages[s].anywhere => None,
-        Layout::Mixed => Some(genes.stages[s].pool % pools.len()),
+        Layout::Mixed => {
+            let drawn = genes.stages[s].pool % pools.len();
+            // What cannot run as jobs is for the first pool, which has workers.
+            Some(if pools[drawn].kind == PoolKind::Stealing && !wiring.is_parallel(s) { 0 } else { drawn })
+        }
         Layout::Inline => Some(0),
         Layout::Queues => Some(s),
     };
     let stage =
         |s| StageDecl { name: format!("s{s}"), kind: "act".into(), pool: of(s), shape: Shape::default() };
     let mut graph = Blueprint { stages: (0..count).map(stage).collect(), ..Blueprint::default() };
+    let steals = |p: Option<usize>| p.is_some_and(|p| pools[p].kind == PoolKind::Stealing);
+    let real = |gene, from, to, layout| real(gene, from, to, steals(to), layout);
     if !wiring.source {
         let mode = real(genes.entry, None, Some(0), layout);
         graph.edges.push(EdgeDecl { from: None, port: 0, to: 0, mode });
@@ -277,7 +299,7 @@ fn blueprint(genes: &Genes, wiring: &Wiring, layout: Layout) -> Blueprint {
 }
 
 /// A gene's mode in this layout; `Inline` gives way where two pools meet, `Forced` does not.
-fn real(gene: ModeGene, from: Option<usize>, to: Option<usize>, layout: Layout) -> Mode {
+fn real(gene: ModeGene, from: Option<usize>, to: Option<usize>, steals: bool, layout: Layout) -> Mode {
     let dispatch = |d: u8| [Dispatch::Any, Dispatch::Owner, Dispatch::Hash][usize::from(d) % 3];
     let ring = |capacity, d| Mode::Queue { capacity, when_full: WhenFull::Wait, dispatch: dispatch(d) };
     match (gene, layout) {
@@ -286,7 +308,7 @@ fn real(gene: ModeGene, from: Option<usize>, to: Option<usize>, layout: Layout) 
         (ModeGene::Queue { capacity, dispatch: d }, Layout::Queues | Layout::Inline) => ring(capacity, d),
         (_, Layout::Queues | Layout::Inline) => ring(2, 0),
         (_, Layout::Mixed) if to.is_none() => Mode::Inline,
-        (ModeGene::Inline, _) if from == to => Mode::Inline,
+        (ModeGene::Inline, _) if from == to || steals => Mode::Inline,
         (ModeGene::Inline, _) => ring(2, 0),
         (ModeGene::Forced, _) => Mode::Inline,
         (ModeGene::Queue { capacity, dispatch: d }, _) => ring(capacity, d),

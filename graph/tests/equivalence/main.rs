@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use genes::genes;
 use graph::{Layout, Run, Wiring};
-use pipeline_graph::{Blueprint, Complaint, Mode, Rule, check};
+use pipeline_graph::{Blueprint, Complaint, Mode, PoolKind, Rule, check};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -79,14 +79,24 @@ proptest! {
 fn the_genes_are_rich() {
     let mut runner = TestRunner::deterministic();
     let (mut accepted, mut broken) = (0, BTreeMap::<Rule, u32>::new());
+    let (mut inline, mut ringed) = (0, 0);
     for _ in 0..400 {
         let genes = genes().new_tree(&mut runner).unwrap().current();
         let run = Run::new(&genes, &Wiring::new(&genes), Layout::Mixed, 1);
         let found = check(&run.rig.blueprint);
         accepted += u32::from(found.is_empty());
+        if found.is_empty() {
+            let graph = &run.rig.blueprint;
+            let stolen =
+                |s: usize| graph.stages[s].pool.is_some_and(|p| graph.pools[p].kind == PoolKind::Stealing);
+            let into =
+                |inline| graph.edges.iter().any(|e| stolen(e.to) && (e.mode == Mode::Inline) == inline);
+            (inline, ringed) = (inline + u32::from(into(true)), ringed + u32::from(into(false)));
+        }
         found.iter().for_each(|c| *broken.entry(c.rule).or_default() += 1);
     }
     assert!(accepted > 200, "{accepted} of 400 accepted; {broken:?}");
+    assert!(inline > 40 && ringed > 40, "jobs: {inline} graphs give inline, {ringed} over rings");
     for rule in [
         Rule::Deadlock,
         Rule::InlineAcrossPools,

@@ -139,8 +139,17 @@ impl Rig {
             groups: vec![],
             wait: WAIT,
             cpus: vec![],
+            group_cpus: vec![],
+            beside: false,
         });
         self
+    }
+
+    /// As [`Self::pool`], of kind `stealing`.
+    pub fn crew(self, name: &str, threads: usize) -> Self {
+        let mut rig = self.pool(name, threads);
+        rig.blueprint.pools.last_mut().expect("just declared").kind = PoolKind::Stealing;
+        rig
     }
 
     pub fn stage(
@@ -150,7 +159,10 @@ impl Rig {
         ports: &[&'static str],
         rule: impl Fn(&Seat, u64) -> Option<(PortId, u64)> + Send + Sync + 'static,
     ) -> Self {
-        let contract = Contract { sink: ports.is_empty(), anywhere: pool.is_none(), ..Contract::default() };
+        let parallel = pool.and_then(|p| self.blueprint.pool(p)).map(|p| self.blueprint.pools[p].kind);
+        let parallel = parallel == Some(PoolKind::Stealing);
+        let (sink, anywhere) = (ports.is_empty(), pool.is_none());
+        let contract = Contract { sink, anywhere, parallel, ..Contract::default() };
         let ports: Vec<_> = ports.iter().map(|p| Port::optional(*p)).collect();
         let shape = Shape { ports: ports.clone(), contract: contract.clone() };
         let pool = pool.map(|p| self.blueprint.pool(p).expect("the pool is declared"));

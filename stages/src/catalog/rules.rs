@@ -52,7 +52,8 @@ fn one_split(config: &Config) -> Vec<Objection> {
 fn pairs(config: &Config) -> Vec<Objection> {
     let workers = |kind| {
         let pools = of_kind(config, kind).filter_map(|s| config.blueprint.stages[s].pool);
-        pools.map(|p| config.blueprint.pools[p].threads).max()
+        let pools = pools.map(|p| &config.blueprint.pools[p]);
+        pools.map(|p| if p.is_per_nic() { p.threads } else { p.workers() }).max()
     };
     let Some(post) = workers("wr_post") else { return Vec::new() };
     let reap = workers("cq_reap");
@@ -121,7 +122,8 @@ fn any_worker(pool: &PoolDecl, edge: usize) -> Option<Objection> {
 
 /// The links of a worker are those of one NIC, and so of one transport.
 fn one_nic(config: &Config, pool: &PoolDecl, edge: usize, select: usize) -> Option<Objection> {
-    let (name, nics) = (&config.stages[select].name, pool.groups.len());
+    let nics = if pool.is_per_nic() { pool.groups.len() } else { 1 };
+    let name = &config.stages[select].name;
     (nics > 1).then(|| Objection {
         subject: Subject::Edge(edge),
         text: format!("`{name}` would choose only links of its own NIC, and there are {nics}"),

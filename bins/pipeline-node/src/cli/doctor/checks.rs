@@ -69,8 +69,8 @@ fn nofile(config: &Config, on: &Machine) -> Verdict {
 
 fn cpus(config: &Config, on: &Machine) -> Verdict {
     let workers: usize = config.blueprint.pools.iter().map(|p| p.workers()).sum();
-    let busy =
-        config.blueprint.pools.iter().filter(|p| p.wait.park_ns == 0).map(|p| p.workers()).sum::<usize>();
+    let spins = |p: &&PoolDecl| p.wait.park_ns == 0 && p.kind != PoolKind::Stealing;
+    let busy = config.blueprint.pools.iter().filter(spins).map(|p| p.workers()).sum::<usize>();
     let budget = on.cpus.budget();
     let quota = on.cpus.quota.map_or("no quota".to_owned(), |q| format!("quota of {q} CPUs"));
     let said = format!(

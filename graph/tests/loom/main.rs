@@ -3,6 +3,8 @@
 //! `RUSTFLAGS="--cfg pipeline_loom" cargo test -p pipeline-graph --test loom --release`
 #![cfg(pipeline_loom)]
 
+mod jobs;
+
 use std::sync::Arc;
 
 use loom::thread;
