@@ -12,14 +12,14 @@ pub mod arena;
 mod assembly;
 pub mod bell;
 pub mod blueprint;
-#[doc(hidden)] // Public but for `Callers` for the model checks in tests/loom.rs only.
+#[doc(hidden)] // Public but for `Callers` for the model checks in tests/loom only.
 pub mod caller;
 pub mod check;
 pub mod clock;
 pub mod cpus;
 pub mod drain;
 pub mod draw;
-#[doc(hidden)] // Public for the model checks in tests/loom.rs only.
+#[doc(hidden)] // Public for the model checks in tests/loom only.
 pub mod edge;
 pub mod engine;
 pub mod fault;
@@ -37,7 +37,7 @@ pub mod signals;
 pub mod sim;
 pub mod stage;
 pub mod stats;
-#[doc(hidden)] // Public but for `Crew` and `Crews` for the model checks in tests/loom.rs only.
+#[doc(hidden)] // Public but for `Crew` and `Crews` for the model checks in tests/loom only.
 pub mod stealing;
 mod sync;
 mod wait;

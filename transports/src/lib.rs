@@ -21,6 +21,7 @@ pub mod memory;
 #[cfg(feature = "rdma")]
 pub mod rdma;
 pub mod sim;
+pub mod spread;
 mod stall;
 mod sync;
 pub mod tcp;
@@ -35,5 +36,6 @@ pub use link::{
     Wakes,
 };
 pub use memory::{Access, Memory, Region, RegionId, Regions};
+pub use spread::{InTurn, Spread};
 pub use transport::{Asking, Incoming, NicFacts, NicId, Offer, PairId, Path, Staged, Transport};
 pub use wr::{Blame, Completion, Completions, Op, Outcome, Refusal, Span, WorkRequest, WrId};

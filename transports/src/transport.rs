@@ -11,6 +11,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::link::{Halves, Link, LinkId, Wakes};
 use crate::memory::{Access, Memory, RegionId};
+use crate::spread::Spread;
 
 /// A boxed future that the control pool drives.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -150,6 +151,19 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// The system's reason, with the region's length.
     fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error>;
+    /// As [`Self::register`], where several threads can take part: for transports that have much to do for one region, with
+    /// several devices or in several pieces.
+    ///
+    /// # Errors
+    /// As there.
+    fn register_on(
+        &self,
+        memory: &Memory,
+        access: Access,
+        _threads: &dyn Spread,
+    ) -> Result<Registration, Error> {
+        self.register(memory, access)
+    }
     /// What a peer must know to dial it.
     fn offer(&self) -> Offer;
     /// How many links a path shall have (`lanes`).

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use crossbeam_channel::{Sender, bounded};
 use pipeline_configs::{Config, SegmentConfig, SegmentKind};
-use pipeline_graph::{Engine as Graph, Inlet as GraphInlet, Spec, Time, Waker};
+use pipeline_graph::{Crews, Engine as Graph, Inlet as GraphInlet, Spec, Time, Waker};
 use pipeline_stages::catalog;
 use pipeline_stages::control::{Control, Settings};
 use pipeline_stages::faults::Verdicts;
@@ -66,13 +66,12 @@ pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
     let config = Arc::new(config);
     let (events, hear) = bounded(EVENTS);
     let world = Arc::new(world(&config, events, wrap)?);
-    let book = Book::default();
-    for segment in &config.segments {
-        open_segment(&world, &book, segment)?;
-    }
+    let crews = Crews::start(&config.blueprint).map_err(|e| Error::Start(e.to_string()))?;
+    let book = Book::new(config.limits.register.as_ref().and_then(|pool| crews.named(pool).cloned()));
+    open_segments(&world, &book, &config.segments)?;
     let specs = catalog::specs(&config, &world)?.into_iter().zip(&config.stages);
     let specs = specs.map(|(spec, declared)| (wrap.stage)(&declared.name, spec)).collect();
-    let graph = Graph::start(&config.blueprint, specs, Arc::new(Verdicts(world.clone())));
+    let graph = Graph::start_with(&config.blueprint, specs, Arc::new(Verdicts(world.clone())), crews);
     let graph = graph.map_err(|e| Error::Start(e.to_string()))?;
     if let Some(callers) = graph.callers() {
         world.step_by(callers.clone());
@@ -142,30 +141,40 @@ fn settings(config: &Config) -> Result<Settings, Error> {
     })
 }
 
-/// Makes a segment of the file: its region, its name, and for a `dir` the folder behind it.
-fn open_segment(world: &Arc<World>, book: &Book, segment: &SegmentConfig) -> Result<(), Error> {
-    let (kind, bytes) = match &segment.kind {
-        SegmentKind::Dram { size } => ("dram", *size),
-        SegmentKind::Dir { buffer, .. } => ("dir", *buffer),
-        SegmentKind::Cuda { .. } | SegmentKind::File { .. } => {
-            return Err(Error::Start(format!("segment `{}` is of a kind that comes later", segment.name)));
+/// Makes the segments of the file: their regions, all registered at once, their names, and for a `dir` the folder behind it.
+fn open_segments(world: &Arc<World>, book: &Book, segments: &[SegmentConfig]) -> Result<(), Error> {
+    let mut memories = Vec::with_capacity(segments.len());
+    for segment in segments {
+        let (kind, bytes) = match &segment.kind {
+            SegmentKind::Dram { size } => ("dram", *size),
+            SegmentKind::Dir { buffer, .. } => ("dir", *buffer),
+            SegmentKind::Cuda { .. } | SegmentKind::File { .. } => {
+                return Err(Error::Start(format!(
+                    "segment `{}` is of a kind that comes later",
+                    segment.name
+                )));
+            }
+        };
+        let access = match &segment.kind {
+            SegmentKind::Dram { .. } | SegmentKind::Cuda { .. } | SegmentKind::File { .. } => {
+                access(&segment.access)
+            }
+            // Bytes of files pass through it both ways; what may be done to the files is judged by name.
+            SegmentKind::Dir { .. } => Access::ReadWrite,
+        };
+        world.segments.create(&segment.name, kind)?;
+        memories.push((Memory::allocate(bytes)?, access));
+    }
+    let unregistered =
+        |(at, e): (usize, Error)| Error::Start(format!("segment `{}`: {e}", segments[at].name));
+    let regions = book.register_all(world, memories).map_err(unregistered)?;
+    for (segment, region) in segments.iter().zip(regions) {
+        book.publish(world, &segment.name, region.id())?;
+        if let SegmentKind::Dir { path, buffer, pull } = &segment.kind {
+            let opened = Root::open(&segment.name, path, region.id(), *buffer, self::access(&segment.access));
+            let why = |e| format!("segment `{}`: folder {}: {e}", segment.name, path.display());
+            world.files.add(opened.map_err(|e| Error::Start(why(e)))?.pulling(*pull));
         }
-    };
-    let access = match &segment.kind {
-        SegmentKind::Dram { .. } | SegmentKind::Cuda { .. } | SegmentKind::File { .. } => {
-            access(&segment.access)
-        }
-        // Bytes of files pass through it both ways; what may be done to the files is judged by name.
-        SegmentKind::Dir { .. } => Access::ReadWrite,
-    };
-    world.segments.create(&segment.name, kind)?;
-    let unregistered = |e: Error| Error::Start(format!("segment `{}`: {e}", segment.name));
-    let region = book.register(world, Memory::allocate(bytes)?, access).map_err(unregistered)?;
-    book.publish(world, &segment.name, region.id())?;
-    if let SegmentKind::Dir { path, pull, .. } = &segment.kind {
-        let opened = Root::open(&segment.name, path, region.id(), bytes, self::access(&segment.access));
-        let why = |e| format!("segment `{}`: folder {}: {e}", segment.name, path.display());
-        world.files.add(opened.map_err(|e| Error::Start(why(e)))?.pulling(*pull));
     }
     Ok(())
 }

@@ -132,6 +132,17 @@ impl Engine {
         self.inner.book.register(&self.inner.world, memory, access)
     }
 
+    /// As [`Self::register`] for several regions at once: all of them, or none. The threads of the pool that `[limits]
+    /// register` names share the work, which takes a device as long as the memory is large; without such a pool it is done
+    /// here, one after the other. In the order of `memories`.
+    ///
+    /// # Errors
+    /// Of the first that fails, as [`Self::register`]; nothing stays registered, and all of the memory is dropped.
+    pub fn register_all(&self, memories: Vec<(Memory, Access)>) -> Result<Vec<Region>, Error> {
+        self.here()?;
+        self.inner.book.register_all(&self.inner.world, memories).map_err(|(_, error)| error)
+    }
+
     /// Takes a region back: its memory is the caller's again and nothing of ours touches it.
     ///
     /// # Errors
@@ -409,6 +420,7 @@ impl Inner {
         self.control.close();
         self.world.ledger.close();
         self.graph.write().unwrap_or_else(PoisonError::into_inner).stop();
+        self.book.dismiss();
         // What stages and transports still held; those on edges the graph has ended itself.
         self.world.ledger.end_all(Reason::Stopped);
         self.world.ledger.forget_callbacks();

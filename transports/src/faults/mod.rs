@@ -22,10 +22,11 @@ use crate::clock::{self, Nanos};
 use crate::control::Control;
 use crate::error::Error;
 use crate::link::{Halves, Link, LinkId, Serve, Wakes};
-use crate::memory::{Access, Memory, RegionId};
+use crate::memory::{Access, LockedPages, Memory, RegionId};
+use crate::spread::{InTurn, Spread};
 use crate::transport::{
-    Asking, BoxFuture, Incoming, NicFacts, NicId, Offer, PairId, Path, Registration, SessionId, Staged,
-    Transport,
+    Asking, BoxFuture, Incoming, NicFacts, NicId, Offer, PairId, Path, Registered, Registration, SessionId,
+    Staged, Transport,
 };
 
 use desk::Desk;
@@ -69,6 +70,22 @@ impl Faulty {
     }
 }
 
+/// A registration that keeps pages in memory.
+struct Locked {
+    inner: Registration,
+    _locked: LockedPages,
+}
+
+impl Registered for Locked {
+    fn keys(&self) -> Vec<u8> {
+        self.inner.keys()
+    }
+
+    fn bind(&self, region: RegionId) {
+        self.inner.bind(region);
+    }
+}
+
 impl Transport for Faulty {
     fn caps(&self) -> &Caps {
         self.inner.caps()
@@ -79,6 +96,15 @@ impl Transport for Faulty {
     }
 
     fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error> {
+        self.register_on(memory, access, &InTurn)
+    }
+
+    fn register_on(
+        &self,
+        memory: &Memory,
+        access: Access,
+        threads: &dyn Spread,
+    ) -> Result<Registration, Error> {
         let fate = self.plan.judge(Site::Registration, &self.name, "");
         if let Some(delay) = fate.delay {
             std::thread::sleep(delay);
@@ -88,7 +114,13 @@ impl Transport for Faulty {
             let source = std::io::Error::other("a rule of the test");
             return Err(Error::Io { what, source });
         }
-        self.inner.register(memory, access)
+        let inner = self.inner.register_on(memory, access, threads)?;
+        if !fate.locks {
+            return Ok(inner);
+        }
+        let what = || format!("locking {} bytes for transport `{}`", memory.len(), self.name);
+        let locked = memory.lock_pages().map_err(|source| Error::Io { what: what(), source })?;
+        Ok(Box::new(Locked { inner, _locked: locked }))
     }
 
     fn offer(&self) -> Offer {

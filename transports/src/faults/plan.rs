@@ -49,6 +49,9 @@ pub enum Effect {
     /// It fails: a work request without having been posted, a completion though the transport said otherwise, a
     /// registration or a connection with an error.
     Fail,
+    /// A registration keeps all pages of the memory in place for as long as it lives, as one with a device does: so it costs
+    /// what that costs.
+    Lock,
     /// The stage that handles it panics: when it hands the work request over, takes the completion, serves.
     Panic,
 }
@@ -75,6 +78,7 @@ impl Rule {
             Effect::Duplicate(_) => site == Site::Completion,
             Effect::Drop => site != Site::Registration && site != Site::Serve,
             Effect::Delay(_) | Effect::Fail => site != Site::Serve,
+            Effect::Lock => site == Site::Registration,
             Effect::Panic => stage,
         };
         assert!(sense, "a rule that {site:?} shall {effect:?} makes no sense");
@@ -128,6 +132,7 @@ pub(super) struct Fate {
     pub(super) lost: bool,
     pub(super) echo: Option<Duration>,
     pub(super) fails: bool,
+    pub(super) locks: bool,
     panics: bool,
 }
 
@@ -199,6 +204,7 @@ impl Plan {
                 Effect::Drop => fate.lost = true,
                 Effect::Duplicate(after) => fate.echo = Some(after),
                 Effect::Fail => fate.fails = true,
+                Effect::Lock => fate.locks = true,
                 Effect::Panic => fate.panics = true,
             }
         }

@@ -140,6 +140,18 @@ impl Memory {
         Ok(())
     }
 
+    /// Brings every page into memory and keeps it there until the answer is dropped, as registering with a device does. The
+    /// memory must outlive it.
+    ///
+    /// # Errors
+    /// The system's reason: the limit of locked memory, as a rule.
+    #[cfg(feature = "faults")]
+    pub(crate) fn lock_pages(&self) -> std::io::Result<LockedPages> {
+        // SAFETY: the range is ours or lent to us; locking changes no byte of it.
+        unsafe { rustix::mm::mlock(self.base.cast(), self.len as usize) }?;
+        Ok(LockedPages { base: self.base as usize, len: self.len as usize })
+    }
+
     /// First byte of a checked range.
     fn at(&self, offset: u64, len: u64) -> Result<NonNull<u8>, Error> {
         if let Some(part) = &self.gpu {
@@ -164,6 +176,21 @@ impl Drop for Memory {
             let unmapped = unsafe { munmap(self.base.cast(), self.len as usize) };
             debug_assert!(unmapped.is_ok(), "unmapping our own mapping: {unmapped:?}");
         }
+    }
+}
+
+/// See [`Memory::lock_pages`].
+#[cfg(feature = "faults")]
+pub(crate) struct LockedPages {
+    base: usize,
+    len: usize,
+}
+
+#[cfg(feature = "faults")]
+impl Drop for LockedPages {
+    fn drop(&mut self) {
+        // SAFETY: unlocking changes no byte; of a range that is mapped no more it is an error, which nobody needs.
+        let _ = unsafe { rustix::mm::munlock(self.base as *mut _, self.len) };
     }
 }
 

@@ -15,6 +15,8 @@ mod regions;
 pub use access::{Access, RegionId};
 pub use gpu::GpuPart;
 pub use guard::{Guard, LocalSpan};
+#[cfg(feature = "faults")]
+pub(crate) use mapping::LockedPages;
 pub use mapping::{Memory, Pages};
 pub use origin::Origin;
 pub use region::Region;

@@ -2,6 +2,7 @@
 
 use pipeline_configs::units::show_bytes;
 use pipeline_configs::{Config, SegmentKind};
+use pipeline_graph::{PoolDecl, PoolKind};
 
 use super::Verdict;
 use super::machine::Machine;
