@@ -198,6 +198,10 @@ impl Batch {
         }
         match code.reason(cover.len(), ledger.window.bytes_limit()) {
             None => Status::Done,
+            Some(Reason::Corrupt(_)) => {
+                let found = code.noted().and_then(|at| ledger.mismatch(at, first));
+                Status::Failed(self.failure(Reason::Corrupt(found), cover.peer(), code.stage()))
+            }
             Some(reason) => Status::Failed(self.failure(reason, cover.peer(), code.stage())),
         }
     }

@@ -46,6 +46,12 @@ pub enum Reason {
     Undetermined,
     /// The target or the transport refused or failed it, as often as `attempts` allows.
     Transport(Transport),
+    /// It was carried out, and what lies on the other side is not what is here: the sums over the bytes of a slice differ.
+    /// Nothing, where the sums of more recent slices have taken the place of its own.
+    Corrupt(Option<Mismatch>),
+    /// It was carried out, and what lies on the other side could not be read back to be compared: the peer's region may only
+    /// be written, the transport only writes, or the slice is longer than a piece of the scratch.
+    Unverified,
     /// The notice of the batch failed; what its requests came to stands in their own results.
     Notice(NoticeFault),
     /// The stage that held it panicked.
@@ -54,6 +60,17 @@ pub enum Reason {
     Stopped,
     /// This process was forked while it was under way: it goes on in the parent, and only there.
     Forked,
+}
+
+/// What a check of bytes found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mismatch {
+    /// First byte of the slice, in the local region.
+    pub offset: u64,
+    /// Sum over its bytes here.
+    pub here: u64,
+    /// Sum over those of the other side.
+    pub there: u64,
 }
 
 /// What a transport said.
@@ -110,6 +127,15 @@ impl Reason {
             Self::Undetermined => "the link ended after bytes had left and before the answer came".into(),
             Self::Transport(Transport::Refused(r)) => format!("the target refused it ({r:?})"),
             Self::Transport(Transport::Failed) => "the transport completed it with an error".into(),
+            Self::Corrupt(Some(Mismatch { offset, here, there })) => {
+                format!(
+                    "the bytes of the slice at offset {offset} have the sum {here:#x} here and {there:#x} there"
+                )
+            }
+            Self::Corrupt(None) => "bytes of a slice differ here and there".into(),
+            Self::Unverified => {
+                "it was carried out, and its bytes could not be read back to be compared".into()
+            }
             Self::Notice(NoticeFault::Unheard) => "nobody on the peer listens to notices".into(),
             Self::Notice(NoticeFault::Full) => "the peer's queue of notices stayed full".into(),
             Self::Notice(NoticeFault::Unanswered) => "the notice was sent and not answered in time".into(),
@@ -138,6 +164,12 @@ impl Reason {
             Self::Undetermined => "write the whole range again, or treat the destination as lost",
             Self::Transport(Transport::Refused(_)) => "open the peer again: its regions have changed",
             Self::Transport(Transport::Failed) => "submit it again; raise `attempts` if this happens often",
+            Self::Corrupt(_) => {
+                "submit it again, and find what changes bytes on the way: a NIC, memory, or who else writes there"
+            }
+            Self::Unverified => {
+                "let the peer's region be read (`access`), or take the check out for what is only written"
+            }
             Self::Notice(NoticeFault::Unheard) => {
                 "call `Engine::notices` on the peer before it is written to"
             }
@@ -186,9 +218,11 @@ const PLAIN: &[Reason] = &[
     Reason::Notice(NoticeFault::Full),
     Reason::Notice(NoticeFault::Unanswered),
     Reason::PeerLeaving,
+    Reason::Unverified,
 ];
 const TOO_LARGE: u32 = 100;
 const REFUSED: u32 = 101;
+const CORRUPT: u32 = 102;
 
 impl Code {
     /// Nothing has failed.
@@ -200,6 +234,8 @@ impl Code {
         let (kind, detail) = match reason {
             Reason::TooLarge { .. } => (TOO_LARGE, 0),
             Reason::Transport(Transport::Refused(r)) => (REFUSED, r as u32),
+            // What was found is noted apart: see `Self::corrupt`.
+            Reason::Corrupt(_) => (CORRUPT, 0),
             plain => {
                 let at =
                     PLAIN.iter().position(|p| *p == plain).expect("PLAIN lists all reasons without detail");
@@ -207,6 +243,16 @@ impl Code {
             }
         };
         Self(kind << 24 | detail << 16 | u32::from(stage))
+    }
+
+    /// [`Reason::Corrupt`], with the number under which the ledger has noted what was found.
+    pub(crate) fn corrupt(noted: u8, stage: StageIx) -> Self {
+        Self(CORRUPT << 24 | u32::from(noted) << 16 | u32::from(stage))
+    }
+
+    /// The number of [`Self::corrupt`].
+    pub(crate) fn noted(self) -> Option<u8> {
+        (self.0 >> 24 == CORRUPT).then_some((self.0 >> 16) as u8)
     }
 
     /// From its number.
@@ -232,6 +278,11 @@ impl Code {
         self.reason(0, 0) == Some(Reason::Deadline)
     }
 
+    /// Whether it says that the target does not allow it.
+    pub(crate) fn is_denied(self) -> bool {
+        self.reason(0, 0) == Some(Reason::Transport(Transport::Refused(Refusal::Denied)))
+    }
+
     /// The stage that found it.
     pub fn stage(self) -> StageIx {
         self.0 as u16
@@ -242,6 +293,7 @@ impl Code {
         match self.0 >> 24 {
             0 => None,
             TOO_LARGE => Some(Reason::TooLarge { asked, limit }),
+            CORRUPT => Some(Reason::Corrupt(None)),
             REFUSED => {
                 let refusal = Refusal::from_wire((self.0 >> 16) as u8).unwrap_or(Refusal::Malformed);
                 Some(Reason::Transport(Transport::Refused(refusal)))
@@ -261,13 +313,18 @@ mod tests {
         let refusals = [1, 2, 3, 4, 5].map(|c| Refusal::from_wire(c).unwrap());
         let more = refusals.map(|r| Reason::Transport(Transport::Refused(r)));
         let too_large = Reason::TooLarge { asked: 7, limit: 5 };
-        for reason in PLAIN.iter().copied().chain(more).chain([too_large]) {
+        for reason in PLAIN.iter().copied().chain(more).chain([too_large, Reason::Corrupt(None)]) {
             let code = Code::new(reason, 513);
             assert_eq!((code.reason(7, 5), code.stage(), code.is_done()), (Some(reason), 513, false));
             let failure = Failure { reason, peer: "decode-0".into(), stage: "reap".into() };
             let text = failure.to_string();
             assert!(text.starts_with("peer `decode-0`, stage `reap`: ") && text.contains("; "), "{text}");
         }
+        let corrupt = Code::corrupt(200, 513);
+        assert_eq!((corrupt.noted(), corrupt.stage(), Code::DONE.noted()), (Some(200), 513, None));
+        let found = Mismatch { offset: 4096, here: 0x1f, there: 0x2e };
+        let text = Reason::Corrupt(Some(found)).what();
+        assert_eq!(text, "the bytes of the slice at offset 4096 have the sum 0x1f here and 0x2e there");
         assert_eq!(Code::DONE.reason(0, 0), None);
     }
 }

@@ -1,7 +1,7 @@
 //! What registering many regions costs, on one thread and on several: 64 regions whose pages are brought in and locked by
 //! each registration, as a device does, and of which each takes a device so long besides.
 //!
-//! `cargo bench -p pipeline-node --bench registering --features faults`; `REGIONS=64`, `MIB=4`, `DEVICE_US=2000`,
+//! `cargo bench -p pipeline-node --bench registering`; `REGIONS=64`, `MIB=4`, `DEVICE_US=2000`,
 //! `ROUNDS=5`, `THREADS=1,2,4,8` say how much. Medians, with the spread. Deliberately no harness.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on has nothing to clean up")]

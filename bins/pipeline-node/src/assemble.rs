@@ -7,6 +7,7 @@ use crossbeam_channel::{Sender, bounded};
 use pipeline_configs::{Config, SegmentConfig, SegmentKind};
 use pipeline_graph::{Crews, Engine as Graph, Inlet as GraphInlet, Spec, Time, Waker};
 use pipeline_stages::catalog;
+use pipeline_stages::checksum;
 use pipeline_stages::control::{Control, Settings};
 use pipeline_stages::faults::Verdicts;
 use pipeline_stages::files::{Desk, Root};
@@ -69,6 +70,13 @@ pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
     let crews = Crews::start(&config.blueprint).map_err(|e| Error::Start(e.to_string()))?;
     let book = Book::new(config.limits.register.as_ref().and_then(|pool| crews.named(pool).cloned()));
     open_segments(&world, &book, &config.segments)?;
+    let mut scratch = |bytes, access| {
+        let region = Memory::allocate(bytes)
+            .map_err(Error::from)
+            .and_then(|memory| book.register(&world, memory, access));
+        region.map(|region| region.id()).map_err(|e| e.to_string())
+    };
+    checksum::open_scratch(&config, &world, &mut scratch).map_err(Error::Start)?;
     let specs = catalog::specs(&config, &world)?.into_iter().zip(&config.stages);
     let specs = specs.map(|(spec, declared)| (wrap.stage)(&declared.name, spec)).collect();
     let graph = Graph::start_with(&config.blueprint, specs, Arc::new(Verdicts(world.clone())), crews);

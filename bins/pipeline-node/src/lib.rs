@@ -73,7 +73,10 @@ pub use pipeline_stages::{
     AwaitError, Batch, DescriptorError, Doorbell, Failure, OnDoneError, Options, Pick, PrepareError,
     Prepared, Reason, Remote, Request, Status, SubmitError, Summary, WaitError, WhenDone,
 };
-pub use pipeline_stages::{ListenError, reason::NoticeFault};
+pub use pipeline_stages::{
+    ListenError,
+    reason::{Mismatch, NoticeFault},
+};
 pub use pipeline_transports::control::{
     Compared, ErrorCode, FileAnswer, FileEntry, FileKind, FileRequest, How, Pull, Token,
 };

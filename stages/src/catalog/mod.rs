@@ -1,8 +1,8 @@
 //! THE list: every stage type and every transport type that a file may name, and how each is made.
 //! Deliberately one visible list: adding a stage is its file and one line here.
 
+mod checks;
 mod ends;
-mod later_stages;
 mod rdma;
 mod rules;
 mod transport_kinds;
@@ -21,8 +21,8 @@ use crate::key::Key;
 use crate::spec::{Build, Making, StageSpec};
 use crate::world::World;
 use crate::{
-    admit, callbacks, completion_notify, cq_reap, nic_select, protocol_route, request_split, retry, serve,
-    wr_post,
+    admit, callbacks, checksum, completion_notify, cq_reap, nic_select, protocol_route, read_back,
+    request_split, retry, serve, wr_post,
 };
 
 #[cfg(feature = "rdma")]
@@ -40,7 +40,8 @@ const STAGES: &[(StageKind, Build)] = &[
     (serve::KIND, serve::build),
     (file_serve::KIND, file_serve::build),
     (callbacks::KIND, callbacks::build),
-    (later_stages::CHECKSUM, later_stages::refuse),
+    (read_back::KIND, read_back::build),
+    (checksum::KIND, checksum::build),
 ];
 
 const TRANSPORTS: &[(TransportKind, Factory)] = &[
@@ -210,6 +211,7 @@ fn sim(
         error_ppm: number("error_ppm") as u32,
         refuse_ppm: number("refuse_ppm") as u32,
         duplicate_ppm: number("duplicate_ppm") as u32,
+        corrupt_ppm: number("corrupt_ppm") as u32,
     };
     Ok(Arc::new(Sim::new(settings, incarnation, regions.clone())?))
 }

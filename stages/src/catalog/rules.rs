@@ -8,7 +8,7 @@ use pipeline_graph::{Dispatch, Mode, PoolDecl, Subject};
 
 /// All of them.
 pub(super) const ALL: &[fn(&Config) -> Vec<Objection>] =
-    &[one_split, pairs, posters, callbacks, super::ends::ends];
+    &[one_split, pairs, posters, callbacks, super::checks::checks, super::ends::ends];
 
 fn of_kind<'a>(config: &'a Config, kind: &'a str) -> impl Iterator<Item = usize> + 'a {
     config.stages.iter().enumerate().filter(move |(_, s)| s.kind == kind).map(|(i, _)| i)

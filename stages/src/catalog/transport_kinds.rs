@@ -115,6 +115,10 @@ pub(super) const SIM: TransportKind = TransportKind {
         ppm("error_ppm", "Work requests in a million that fail, with nothing applied."),
         ppm("refuse_ppm", "Work requests in a million that the target refuses."),
         ppm("duplicate_ppm", "Completions in a million that come once more."),
+        ppm(
+            "corrupt_ppm",
+            "Work requests in a million of which one bit is changed on the way, and nobody is told.",
+        ),
     ],
     preferred_bytes: 256 << 10,
     later: None,

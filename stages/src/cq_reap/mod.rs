@@ -414,6 +414,10 @@ impl CqReap {
 fn note(slot: Slot, verdict: Verdict) {
     match verdict {
         Verdict::Done => {}
+        // It was carried out; what the peer does not allow is to look at it again.
+        Verdict::Failed(code) if slot.is_back() && code.is_denied() => {
+            slot.set_code(Code::new(Reason::Unverified, code.stage()));
+        }
         Verdict::Failed(code) => slot.set_code(code),
         Verdict::Again { code, strike } | Verdict::Fence { code, strike } => {
             slot.set_code(code);

@@ -87,6 +87,9 @@ impl<'a> Ending<'a> {
         if code.is_done() {
             run.bytes += len;
         } else {
+            if slot.is_back() {
+                slot.end_back();
+            }
             ledger.note_failure(slot, is_whole, code);
         }
         if slot.is_charged() {

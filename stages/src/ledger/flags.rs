@@ -20,6 +20,12 @@ const WATCHED: u32 = 1 << 6;
 const DEFERRED: u32 = 1 << 7;
 /// It stands for the rows of a strided request.
 pub(super) const ROWS: u32 = 1 << 9;
+/// Its other side is being read back, or has been.
+pub(super) const BACK: u32 = 1 << 10;
+/// And it is a WRITE itself.
+pub(super) const BACK_OF_WRITE: u32 = 1 << 11;
+/// What is noted of one journey with a transport, for once in it.
+pub(super) const FIRST_LOOK: u32 = RESPITE | MISSING;
 const ATTEMPT: u32 = 1 << 12;
 const ATTEMPTS: u32 = 0xff << 12;
 pub(super) const TRANSPORT_SHIFT: u32 = 20;

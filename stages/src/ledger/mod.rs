@@ -14,6 +14,7 @@ mod outbox;
 mod parts;
 mod requests;
 mod runs;
+mod scratch;
 mod shards;
 mod sizes;
 mod slot;
@@ -93,6 +94,8 @@ pub struct Ledger {
     pub(crate) line: Line,
     /// What was merged.
     pub(crate) runs: Runs,
+    /// Where slices are read back to.
+    scratch: OnceLock<scratch::Scratch>,
 }
 
 impl Ledger {
@@ -126,6 +129,7 @@ impl Ledger {
             closing: AtomicBool::new(false),
             line: Line::default(),
             runs: Runs::default(),
+            scratch: OnceLock::new(),
         }
     }
 

@@ -42,7 +42,7 @@ impl Phase {
 pub struct Slot<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) near: &'a Near,
-    position: u32,
+    pub(super) position: u32,
 }
 
 /// A link's word: its name, and in these bits the worker that posts on it.
@@ -272,7 +272,10 @@ impl<'a> Slot<'a> {
     #[inline]
     pub(crate) fn work(&self, key: Key) -> (WorkRequest, Nanos) {
         let request = self.of_request();
-        let region = RegionId(request.local_region.load(Relaxed));
+        let region = match self.is_back() {
+            false => RegionId(request.local_region.load(Relaxed)),
+            true => self.back_region(),
+        };
         let local = Span { region, offset: self.near.local_offset.load(Relaxed) };
         let (id, op, remote, len) = (WrId(key.raw()), self.op(), self.remote(), self.len());
         (WorkRequest { id, op, local, remote, len }, request.deadline.load(Relaxed))

@@ -40,6 +40,11 @@ impl Sizes {
         Self { unrouted: routed.iter().copied().min().unwrap_or(u64::MAX), routed }
     }
 
+    /// Most bytes of any slice.
+    pub(crate) fn longest(&self) -> u64 {
+        self.routed.iter().copied().max().unwrap_or(u64::MAX)
+    }
+
     pub(super) fn of_slice(&self, cover: Slot) -> u64 {
         self.of_transport(cover.transport())
     }

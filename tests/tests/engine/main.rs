@@ -6,6 +6,7 @@ mod audience;
 mod batches;
 mod callbacks;
 mod callers;
+mod checks;
 mod delivery;
 mod descriptors;
 mod layouts;

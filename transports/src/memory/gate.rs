@@ -84,6 +84,12 @@ impl Gate {
         }
     }
 
+    /// Becomes one holder more beside those that there are, shut or not; `false` if there are none, or no more can be counted.
+    pub(super) fn join(&self, generation: u32) -> bool {
+        let more = |word| (word & COUNT != 0 && word & COUNT != COUNT).then_some(word + 1);
+        self.step(generation, more).is_some()
+    }
+
     /// A holder leaves; all it did happens before whoever sees the count without it.
     pub(super) fn leave(&self) {
         let before = self.0.fetch_sub(1, Ordering::Release);

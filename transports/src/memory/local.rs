@@ -41,6 +41,20 @@ impl Regions {
         Ok(())
     }
 
+    /// As [`Self::read_shared`], of a region that somebody holds already ([`Self::pin`]): also while it is being unregistered,
+    /// which waits for that holder.
+    ///
+    /// # Errors
+    /// [`Error::NotRegistered`] when nobody holds it, [`Error::BadArgument`] out of bounds.
+    pub fn read_held(&self, id: RegionId, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        let held = Pinned::again(self, id)?;
+        let span = self.local(id, offset, into.len() as u64)?;
+        // SAFETY: `local` checked the range and the pin holds it; `into` is a live slice, not registered memory.
+        unsafe { copy(span.ptr, into.as_mut_ptr(), into.len()) };
+        drop(held);
+        Ok(())
+    }
+
     /// Copies bytes in, whoever else uses the region: bytes that a transfer touches meanwhile are undefined.
     ///
     /// # Errors
@@ -70,6 +84,11 @@ struct Pinned<'r>(&'r Regions, RegionId);
 impl<'r> Pinned<'r> {
     fn new(regions: &'r Regions, id: RegionId) -> Result<Self, Error> {
         regions.pin(id)?;
+        Ok(Self(regions, id))
+    }
+
+    fn again(regions: &'r Regions, id: RegionId) -> Result<Self, Error> {
+        regions.pin_again(id)?;
         Ok(Self(regions, id))
     }
 }

@@ -226,6 +226,12 @@ impl Regions {
         Ok(slot.len.load(Ordering::Relaxed))
     }
 
+    /// One pin more of a region that is pinned, also while it is being unregistered: that waits for all of them.
+    pub(super) fn pin_again(&self, id: RegionId) -> Result<(), Error> {
+        let (slot, generation) = self.slot(id).ok_or(Error::NotRegistered(id))?;
+        if slot.pins.join(generation) { Ok(()) } else { Err(Error::NotRegistered(id)) }
+    }
+
     /// Lets go of one pin. Whether there was one: an unpin too many changes nothing, and is a bug.
     pub fn unpin(&self, id: RegionId) -> bool {
         self.unpin_times(id, 1)

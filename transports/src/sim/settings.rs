@@ -37,6 +37,8 @@ pub struct SimSettings {
     pub refuse_ppm: u32,
     /// Completions that come once more, up to `delay_ns_max` later.
     pub duplicate_ppm: u32,
+    /// Requests of whose bytes one bit is changed on the way.
+    pub corrupt_ppm: u32,
 }
 
 impl Default for SimSettings {
@@ -57,6 +59,7 @@ impl Default for SimSettings {
             error_ppm: 0,
             refuse_ppm: 0,
             duplicate_ppm: 0,
+            corrupt_ppm: 0,
         }
     }
 }
@@ -73,7 +76,10 @@ impl SimSettings {
         }
         let fates = [self.loss_ppm, self.error_ppm, self.refuse_ppm];
         let sum: u64 = fates.iter().map(|ppm| u64::from(*ppm)).sum();
-        if sum > 1_000_000 || self.reorder_ppm > 1_000_000 || self.duplicate_ppm > 1_000_000 {
+        if sum > 1_000_000
+            || self.reorder_ppm > 1_000_000
+            || self.duplicate_ppm.max(self.corrupt_ppm) > 1_000_000
+        {
             return Err(Error::BadArgument(format!(
                 "transport `{name}`: rates are parts of a million; loss, error and refuse together are {sum}"
             )));
