@@ -234,7 +234,9 @@ mod tests {
         let scratch = ledger.scratch().unwrap();
         let rung = Arc::new(AtomicU32::new(0));
         let count = rung.clone();
-        let waker = Waker::new(move || drop(count.fetch_add(1, Relaxed)));
+        let waker = Waker::new(move || {
+            count.fetch_add(1, Relaxed);
+        });
         scratch.wake(&waker);
         scratch.wake(&waker);
         let slots = [(0, Op::Write), (1, Op::Read), (2, Op::Write)].map(|(r, op)| born(&ledger, r, op));

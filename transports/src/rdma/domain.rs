@@ -14,6 +14,7 @@ use super::remote_keys::Learnt;
 use super::settings::{GpuMemory, RdmaNic, RdmaSettings};
 use crate::error::Error;
 use crate::memory::{Access, Memory};
+use crate::spread::Spread;
 use crate::transport::{NicId, Registration};
 
 /// See the file's head. Any thread.
@@ -81,22 +82,28 @@ impl Domain {
     ///
     /// # Errors
     /// [`Error::NotRegisterable`], [`Error::GpuUnreachable`], [`Error::BadArgument`] for a region that would take too many keys.
-    pub(super) fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error> {
+    pub(super) fn register(
+        &self,
+        memory: &Memory,
+        access: Access,
+        threads: &dyn Spread,
+    ) -> Result<Registration, Error> {
         let (base, len) = (memory.ptr() as u64, memory.len());
         let pieces = self.plan(base, len)?;
         let flags = access_flags(access, self.relaxed_ordering);
         let wanted = Wanted { base, access, pieces };
-        let made = Registrations::make(&self.devices, &self.local, wanted, |device, from, bytes| {
-            let (at, iova) = (base + from, pieces.address(from));
-            if let Some(part) = memory.gpu() {
-                let stretch = Stretch { base, from, len: bytes, iova, access: flags };
-                // SAFETY: as below.
-                return unsafe { gpu::register(device, part, self.gpu_memory, stretch, &self.reaches) };
-            }
-            // SAFETY: a transport's registration ends before its memory does (`Regions::remove` gives memory back after that).
-            let made = unsafe { MemoryRegion::of_process(device, at, bytes, iova, flags) };
-            made.map_err(|e| not_taken(device, bytes, len, e))
-        })?;
+        let made =
+            Registrations::make(&self.devices, &self.local, wanted, threads, |device, from, bytes| {
+                let (at, iova) = (base + from, pieces.address(from));
+                if let Some(part) = memory.gpu() {
+                    let stretch = Stretch { base, from, len: bytes, iova, access: flags };
+                    // SAFETY: as below.
+                    return unsafe { gpu::register(device, part, self.gpu_memory, stretch, &self.reaches) };
+                }
+                // SAFETY: a transport's registration ends before its memory does (`Regions::remove` gives memory back after that).
+                let made = unsafe { MemoryRegion::of_process(device, at, bytes, iova, flags) };
+                made.map_err(|e| not_taken(device, bytes, len, e))
+            })?;
         Ok(Box::new(made))
     }
 

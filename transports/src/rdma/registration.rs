@@ -6,7 +6,7 @@
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ibverbs_sys as ffi;
 use rustix::process::{Resource, getrlimit};
@@ -17,7 +17,8 @@ use super::pieces::Pieces;
 use super::region_keys::RegionKeys;
 use crate::error::Error;
 use crate::memory::{Access, RegionId};
-use crate::sync::{AtomicU64, Ordering};
+use crate::spread::Spread;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::transport::Registered;
 use crate::wr::Op;
 
@@ -124,7 +125,7 @@ pub(super) struct Registrations {
 }
 
 impl Registrations {
-    /// Registers every piece with every device, by `register`, or none.
+    /// Registers every piece with every device, by `register` and on all threads there are, or none.
     ///
     /// # Errors
     /// Which device refused, which piece, and why. What had been registered is taken back by then.
@@ -132,15 +133,24 @@ impl Registrations {
         devices: &[Arc<Device>],
         keys: &Arc<LocalKeys>,
         wanted: Wanted,
-        mut register: impl FnMut(&Arc<Device>, u64, u64) -> Result<MemoryRegion, Error>,
+        threads: &dyn Spread,
+        register: impl Fn(&Arc<Device>, u64, u64) -> Result<MemoryRegion, Error> + Sync,
     ) -> Result<Self, Error> {
-        let mut regions = Vec::with_capacity(devices.len() * usize::from(wanted.pieces.count()));
-        for device in devices {
-            for at in 0..wanted.pieces.count() {
-                let (from, len) = wanted.pieces.span(at);
-                regions.push(register(device, from, len)?);
+        let (pieces, failed) = (wanted.pieces.count(), AtomicBool::new(false));
+        let each = devices.iter().flat_map(|device| (0..pieces).map(move |at| (device, at)));
+        let answers: Vec<_> = each.map(|(device, at)| (device, at, OnceLock::new())).collect();
+        threads.each(answers.len(), &|i| {
+            let (device, at, answer) = &answers[i];
+            // After a failure no more are begun.
+            if !failed.load(Ordering::Relaxed) {
+                let (from, len) = wanted.pieces.span(*at);
+                let made = register(device, from, len);
+                failed.fetch_or(made.is_err(), Ordering::Relaxed);
+                let _ = answer.set(made); // Each is set once.
             }
-        }
+        });
+        let made = answers.into_iter().filter_map(|(_, _, answer)| answer.into_inner());
+        let regions = made.collect::<Result<Vec<_>, Error>>()?;
         Ok(Self { wanted, keys: keys.clone(), name: AtomicU64::new(0), regions })
     }
 }

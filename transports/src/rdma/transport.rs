@@ -23,6 +23,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::link::{Halves, Link, LinkEnd, LinkId, Wakes};
 use crate::memory::{Access, Memory, RegionId};
+use crate::spread::{InTurn, Spread};
 use crate::stall::Looks;
 use crate::transport::{
     Asking, BoxFuture, Incoming, NicFacts, NicId, Offer, PairId, Path, Registration, SessionId, Transport,
@@ -165,7 +166,16 @@ impl Transport for RdmaTransport {
     }
 
     fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error> {
-        self.domain.register(memory, access)
+        self.register_on(memory, access, &InTurn)
+    }
+
+    fn register_on(
+        &self,
+        memory: &Memory,
+        access: Access,
+        threads: &dyn Spread,
+    ) -> Result<Registration, Error> {
+        self.domain.register(memory, access, threads)
     }
 
     fn offer(&self) -> Offer {

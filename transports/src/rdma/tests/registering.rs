@@ -9,6 +9,7 @@ use super::super::settings::{RdmaNic, RdmaSettings};
 use super::alone;
 use crate::error::Error;
 use crate::memory::{Access, Memory, RegionId};
+use crate::spread::InTurn;
 use crate::wr::{Op, Refusal};
 
 const MIB: u64 = 1 << 20;
@@ -37,7 +38,7 @@ fn whole() {
     let domain = domain(|_| {});
     let memory = Memory::allocate(3 * MIB).unwrap();
     let id = RegionId::new(5, 1);
-    let registration = domain.register(&memory, Access::Read).unwrap();
+    let registration = domain.register(&memory, Access::Read, &InTurn).unwrap();
     assert!(domain.local().find(id, 0, 0, 1).is_none(), "it has no name yet");
     registration.bind(id);
     let of = |nic| domain.local().find(id, nic, MIB, 7).unwrap();
@@ -64,7 +65,7 @@ fn in_pieces() {
     });
     assert_eq!(domain.max_bytes(), 64 << 10);
     let (memory, id) = (Memory::allocate(2 * MIB + 12_345).unwrap(), RegionId::new(0, 1));
-    let registration = domain.register(&memory, Access::ReadWrite).unwrap();
+    let registration = domain.register(&memory, Access::ReadWrite, &InTurn).unwrap();
     registration.bind(id);
     let keys = RegionKeys::decode(&registration.keys(), memory.len()).unwrap();
     assert_eq!((keys.pieces.count(), keys.rkeys.len()), (11, 22));
@@ -84,7 +85,7 @@ fn too_many_pieces() {
     let _alone = alone();
     let domain = domain(|settings| settings.register_max_bytes = 8192);
     let memory = Memory::allocate(2 * MIB).unwrap();
-    let error = domain.register(&memory, Access::Read).err().unwrap().to_string();
+    let error = domain.register(&memory, Access::Read, &InTurn).err().unwrap().to_string();
     assert!(
         error.contains("more than 124 registrations of 8192 bytes") && error.contains("register_max"),
         "{error}"
@@ -109,7 +110,7 @@ fn all_or_none() {
         let attempt = scope.spawn(|| {
             set_capabilities(None, own).unwrap();
             setrlimit(Resource::Memlock, limit).unwrap();
-            let refused = domain.register(&memory, Access::Read).err();
+            let refused = domain.register(&memory, Access::Read, &InTurn).err();
             let after = pinned();
             setrlimit(Resource::Memlock, was).unwrap();
             (refused, after)
@@ -122,7 +123,7 @@ fn all_or_none() {
     assert_eq!((nic.as_str(), *len), ("rxe1", 4 * MIB));
     assert!(help.contains("ulimit -l unlimited"), "{help}");
     assert_eq!(refused.1, before, "nothing stays pinned");
-    let registration = domain.register(&memory, Access::Read).unwrap();
+    let registration = domain.register(&memory, Access::Read, &InTurn).unwrap();
     assert_eq!(pinned(), before + 8 * MIB, "once for each device");
     drop(registration);
     assert_eq!(pinned(), before);
@@ -137,7 +138,7 @@ fn no_memory() {
     let gone = Memory::allocate(MIB).unwrap().ptr();
     // SAFETY: nobody reads or writes it: it is not mapped any more, which is the point.
     let memory = unsafe { Memory::from_raw(gone, MIB) };
-    let error = domain.register(&memory, Access::Read).err().unwrap();
+    let error = domain.register(&memory, Access::Read, &InTurn).err().unwrap();
     assert!(
         matches!(&error, Error::NotRegisterable { nic, help, .. } if nic == "rxe0" && (help.contains("not mapped") || help.contains("memory that this process"))),
         "{error}"
@@ -157,7 +158,7 @@ fn many_at_once() {
             scope.spawn(move || {
                 for generation in 1..=8 {
                     let (memory, id) = (Memory::allocate(MIB).unwrap(), RegionId::new(thread, generation));
-                    let registration = domain.register(&memory, Access::ReadWrite).unwrap();
+                    let registration = domain.register(&memory, Access::ReadWrite, &InTurn).unwrap();
                     registration.bind(id);
                     assert_eq!(domain.local().find(id, 1, 9, 1).unwrap().at, memory.ptr() as u64 + 9);
                 }
