@@ -10,6 +10,7 @@ use super::super::settings::{GpuMemory, RdmaNic, RdmaSettings};
 use super::alone;
 use crate::error::Error;
 use crate::memory::{Access, GpuPart, Memory};
+use crate::spread::InTurn;
 use crate::transport::NicId;
 
 const LEN: u64 = 1 << 20;
@@ -37,12 +38,12 @@ fn of_gpu(host: *mut u8, dmabuf: bool) -> Memory {
 fn no_dmabufs_here() {
     let _alone = alone();
     let (host, domain) = (Memory::allocate(LEN).unwrap(), domain(GpuMemory::Dmabuf));
-    let error = domain.register(&of_gpu(host.ptr(), true), Access::Read).err().unwrap();
+    let error = domain.register(&of_gpu(host.ptr(), true), Access::Read, &InTurn).err().unwrap();
     let Error::GpuUnreachable { nic, gpu, why } = &error else { panic!("{error}") };
     assert_eq!((nic.as_str(), *gpu), ("rxe1", 2));
     assert!(why.contains("driver does not know how") && !why.contains("peer memory"), "{why}");
     assert_eq!(domain.reach(NicId(0), 2), Some(Reach::No));
-    let none = domain.register(&of_gpu(host.ptr(), false), Access::Read).err().unwrap().to_string();
+    let none = domain.register(&of_gpu(host.ptr(), false), Access::Read, &InTurn).err().unwrap().to_string();
     assert!(none.contains("its owner gave none"), "{none}");
 }
 
@@ -53,7 +54,7 @@ fn no_dmabufs_here() {
 fn peer_memory_is_second() {
     let _alone = alone();
     let (host, domain) = (Memory::allocate(LEN).unwrap(), domain(GpuMemory::Auto));
-    let registration = domain.register(&of_gpu(host.ptr(), true), Access::Read).ok().unwrap();
+    let registration = domain.register(&of_gpu(host.ptr(), true), Access::Read, &InTurn).ok().unwrap();
     assert!(!registration.keys().is_empty());
     assert_eq!((domain.reach(NicId(0), 2), domain.reach(NicId(0), 0)), (Some(Reach::PeerMemory), None));
 }
@@ -65,7 +66,7 @@ fn neither_way() {
     let _alone = alone();
     let gone = Memory::allocate(LEN).unwrap().ptr();
     let domain = domain(GpuMemory::Auto);
-    let text = domain.register(&of_gpu(gone, true), Access::Read).err().unwrap().to_string();
+    let text = domain.register(&of_gpu(gone, true), Access::Read, &InTurn).err().unwrap().to_string();
     assert!(text.contains("as a dmabuf: ") && text.contains("by peer memory: "), "{text}");
     assert!(text.contains("modprobe nvidia_peermem") && text.contains("cuda:2"), "{text}");
     assert_eq!(domain.reach(NicId(0), 2), Some(Reach::No));
