@@ -8,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 
 use crate::node;
 
-/// Mounts each file of the list, up to `--`, at its path below the root folder, where only this process sees it, and runs
-/// the program there.
+/// Mounts each file of the list, up to `--`, at its path below the root folder, where only this process sees it, and `/proc`,
+/// where kernels before 6.4 tell a program how it was started; and runs the program there.
 const INSIDE: &str = r#"
 set -e
 root=$1; shift
@@ -17,6 +17,7 @@ while [ "$1" != -- ]; do
   mkdir -p "$root$(dirname "$1")"; : > "$root$1"; mount --bind "$1" "$root$1"; shift
 done
 shift
+mkdir -p "$root/proc"; mount -t proc proc "$root/proc"
 exec chroot "$root" "$@"
 "#;
 

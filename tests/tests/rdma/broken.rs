@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::pair::{LONG, Pair};
+use crate::pair::Pair;
 use crate::wire::{End, Wire};
 
 /// Longer than any grace for a port that is down, so that links die of it.
@@ -53,29 +53,27 @@ fn our_own_port() {
     pair.nothing_lost();
 }
 
-/// A flap of 100 ms is no error: no slice is sent again, whichever end it was. A try in which the machine made more of it
-/// does not count.
+/// A flap of 100 ms is no error, whichever end it was. Of a pulled cable not even a slice is sent again: it is within the grace,
+/// and the NIC sends again by itself. Soft-RoCE that is taken down itself may fail what is posted at once, and what failed is
+/// sent again. A try in which the machine made more of it than a flap does not count.
 #[test]
 #[ignore = "needs RDMA devices: tests/rdma-vm runs it"]
 fn a_flap() {
     let pair = Pair::new(&[0], &[1], 4);
-    for (wire, end) in [(Wire::of(0), End::Own), (Wire::of(1), End::Switch)] {
-        let retried = || {
-            let stages = pair.client.stats().stages;
-            stages.iter().find(|stage| stage.kind == "retry").map(|stage| stage.items).unwrap()
-        };
+    for (whose, end) in [(0, End::Switch), (1, End::Switch), (0, End::Own)] {
+        let wire = Wire::of(whose);
         let short = |_: &u32| {
-            let (before, mut was) = (retried(), Duration::ZERO);
+            let (before, mut was) = (pair.retried(), Duration::ZERO);
             pair.written_while(|| {
                 let begin = Instant::now();
                 out(&wire, end, FLAP);
                 was = begin.elapsed();
             });
-            println!("measured: a flap of {was:?} ({end:?} end): {} slices sent again", retried() - before);
-            if was < 2 * FLAP {
-                assert_eq!(retried(), before, "a flap of {was:?} is an error");
-            }
-            was < 2 * FLAP
+            let again = pair.retried() - before;
+            println!("measured: a flap of {was:?} (device {whose}, {end:?} end): {again} slices sent again");
+            let counts = was < 2 * FLAP;
+            assert!(!counts || end == End::Own || again == 0, "a flap of {was:?} is an error");
+            counts
         };
         assert!((0..10).any(|i| short(&i)), "this machine cannot flap for {FLAP:?}");
     }
@@ -108,9 +106,9 @@ fn packets_are_lost() {
     for (percent, mib) in [(1, 4), (20, 1)] {
         let pair = Pair::new(&[0], &[1], mib);
         let mut wire = Wire::of(1);
+        wire.lose(percent);
         let begin = Instant::now();
-        pair.written_while(|| wire.lose(percent));
-        assert!(begin.elapsed() < LONG);
+        pair.written();
         println!("measured: {mib} MiB with {percent} % loss in {:?}", begin.elapsed());
         wire.mend();
         pair.nothing_lost();

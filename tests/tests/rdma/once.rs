@@ -35,7 +35,7 @@ fn late_is_not_twice() {
     for region in [from, to] {
         pair.client.unregister(region).map_err(|(_, e)| e).expect("a pin was left");
     }
-    pair.written_while(|| {});
+    pair.written();
     pair.nothing_lost();
 }
 

@@ -63,6 +63,13 @@ impl Pair {
         self.client.submit_wait(requests, options, LONG).unwrap_or_else(|e| panic!("{e}"))
     }
 
+    /// Writes the whole segment; all of it must come to a good end.
+    #[track_caller]
+    pub fn written(&self) {
+        let requests = self.pieces(None);
+        self.well_ended(&self.submit(&requests), &requests);
+    }
+
     /// Writes the whole segment, and does something when a part of it is there and the rest is not. All of it must come to a
     /// good end.
     #[track_caller]
@@ -75,6 +82,11 @@ impl Pair {
     pub fn read_while(&self, happens: impl FnOnce()) {
         let to = self.client.allocate(self.from.len()).unwrap();
         self.carried_while(&self.pieces(Some(&to)), happens);
+        self.compared(to);
+    }
+
+    #[track_caller]
+    fn compared(&self, to: Region) {
         assert!(bytes_of(&to) == self.bytes, "bytes that were read differ");
         self.client.unregister_within(to, LONG).map_err(|(_, e)| e).expect("a pin was left");
     }
@@ -85,15 +97,28 @@ impl Pair {
         until("some are there", || finished(&batch) >= requests.len() / 8);
         assert!(batch.poll().is_none(), "over before anything could happen");
         happens();
+        self.well_ended(&batch, requests);
+    }
+
+    #[track_caller]
+    fn well_ended(&self, batch: &Batch, requests: &[Request]) {
         let summary = batch.wait(LONG).expect("an end");
-        assert!(summary.is_done(), "{:?}", counted(&reasons(&batch)));
+        assert!(summary.is_done(), "{:?}", counted(&reasons(batch)));
         assert_eq!(summary.bytes, requests.iter().filter_map(Request::bytes).sum::<u64>());
+    }
+
+    /// Slices that were sent again so far.
+    pub fn retried(&self) -> u64 {
+        self.client.stats().stages.iter().filter(|stage| stage.kind == "retry").map(|stage| stage.items).sum()
     }
 
     /// Everything that was written is there, byte for byte; nothing is left on either side.
     #[track_caller]
     pub fn nothing_lost(self) {
-        self.read_while(|| {});
+        let to = self.client.allocate(self.from.len()).unwrap();
+        let requests = self.pieces(Some(&to));
+        self.well_ended(&self.submit(&requests), &requests);
+        self.compared(to);
         let stale = self.client.usage().stale;
         nothing_left(&self.client, [self.from]);
         println!("measured: {stale} late completions, all dropped");
