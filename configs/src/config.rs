@@ -91,6 +91,8 @@ pub struct Limits {
     pub reconnect: Duration,
     /// The `stealing` pool that registers memory; `None`: whoever registers does it alone.
     pub register: Option<String>,
+    /// Longest time that a NIC rests after a failure.
+    pub rest: Duration,
 }
 
 /// One `[stages.NAME]`.

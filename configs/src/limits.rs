@@ -94,6 +94,12 @@ pub const KEYS: &[Key] = &[
         change: Change::Restart,
         ..Key::PLAIN
     },
+    time(
+        "rest",
+        MS,
+        "30s",
+        "Longest time that a NIC, or the way between two NICs, rests after a failure while there are others; times double from 1 s with each failure that follows before it has worked for twice as long.",
+    ),
 ];
 
 /// Where the file says what other tables are judged by.
@@ -165,5 +171,6 @@ fn typed(values: &Values) -> Limits {
         connect: values.time("connect").unwrap_or_default(),
         reconnect: values.time("reconnect").unwrap_or_default(),
         register: values.text("register").map(str::to_owned),
+        rest: values.time("rest").unwrap_or_default(),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use pipeline_graph::Waker;
-use pipeline_transports::{LinkEnd, LinkId};
+use pipeline_transports::{Blame, LinkEnd, LinkId};
 
 use crate::peer::LinkLife;
 use crate::reason::Code;
@@ -48,8 +48,8 @@ pub enum Mail {
 /// What the data path tells control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A link we dialled is dead and all of its work requests have ended.
-    LinkClosed(LinkId),
+    /// A link we dialled is dead and all of its work requests have ended. Whose fault that was; `None`: this side killed it.
+    LinkClosed(LinkId, Option<Blame>),
     /// A lane that a peer dialled is gone: nothing of it touches memory any more.
     LaneClosed(LinkId),
     /// Slices wait for a link to this peer over this transport.

@@ -103,6 +103,9 @@ pub struct LinkRef {
 pub struct LinkLife {
     /// Set by whoever sees it die first; never cleared.
     pub dead: AtomicBool,
+    /// Control: its NIC, or the way between its two NICs, rests after a failure or with its port down. As long as it does,
+    /// it is only chosen where nothing else lives.
+    pub resting: AtomicBool,
     /// Work requests chosen for it and not ended: what `nic_select` balances by.
     pub outstanding: AtomicU32,
     /// Whether it may still write at its target when it is dead.
@@ -122,6 +125,12 @@ impl LinkLife {
         if !fenced {
             self.fence.demand();
         }
+    }
+
+    /// Whether it rests.
+    #[inline]
+    pub fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
     }
 
     /// Whether it is dead.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_transports::{NicFacts, NicId};
 
+use crate::control::NicFailures;
 use crate::world::World;
 
 /// The cells of one reaper: one writer, on lines of their own.
@@ -63,6 +64,10 @@ pub struct NicStats {
     /// Attempts of slices that came back without having been done: refused, failed, or on a link that died. Most are
     /// tried again.
     pub errors: u64,
+    /// Links on it that ended, and dials that failed, because of it: no fault of any peer.
+    pub local_failures: u64,
+    /// Links on it that ended because of the way to a NIC of a peer.
+    pub path_failures: u64,
     /// Slices on it now.
     pub outstanding: u64,
     /// Links on it that live, over all peers.
@@ -79,8 +84,18 @@ impl NicStats {
             slices: self.slices.saturating_sub(earlier.slices),
             bytes: self.bytes.saturating_sub(earlier.bytes),
             errors: self.errors.saturating_sub(earlier.errors),
+            local_failures: self.local_failures.saturating_sub(earlier.local_failures),
+            path_failures: self.path_failures.saturating_sub(earlier.path_failures),
             ..self.clone()
         }
+    }
+
+    /// With what control blamed on it, and whether it rests for that.
+    #[must_use]
+    pub fn blamed(mut self, failures: NicFailures) -> Self {
+        self.facts.resting = self.facts.resting.or(failures.resting);
+        (self.local_failures, self.path_failures) = (failures.local, failures.path);
+        self
     }
 }
 
@@ -99,6 +114,8 @@ impl World {
                     slices,
                     bytes,
                     errors,
+                    local_failures: 0,
+                    path_failures: 0,
                     outstanding,
                     links,
                     facts: entry.transport.nic_facts(nic),

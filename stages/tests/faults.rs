@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// What control would do: opens new links for those that closed.
 fn keep_linked(rig: &Rig, peer: PeerId, there: &Target) {
     while let Ok(event) = rig.events.try_recv() {
-        if let Event::LinkClosed(id) = event {
+        if let Event::LinkClosed(id, _) = event {
             let links = rig.world.peers.get(peer).unwrap().links.load_full();
             let live: Vec<LinkRef> =
                 links.iter().filter(|l| l.id != id && !l.life.is_dead()).cloned().collect();

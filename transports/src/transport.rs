@@ -9,7 +9,7 @@ use crate::caps::Caps;
 use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
-use crate::link::{Halves, Link, LinkId, Wakes};
+use crate::link::{Halves, Link, LinkId, Waker, Wakes};
 use crate::memory::{Access, Memory, RegionId};
 use crate::spread::Spread;
 
@@ -184,7 +184,8 @@ pub trait Transport: Send + Sync {
         by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>>;
     /// What a peer has told of a region of its own ([`Registered::keys`] there): links to this start of the peer may name
-    /// it from now on. Told again after every change of the peer's table; the name of a region never means another one.
+    /// it from now on. Told again after every change of the peer's table; the name of a region never means another one. A
+    /// region of the same index (low half) as an earlier one has taken its place.
     /// Control pool only.
     ///
     /// # Errors
@@ -221,6 +222,13 @@ pub trait Transport: Send + Sync {
     /// What is known of a NIC now. Any thread, cheap enough to ask a few times a second.
     fn nic_facts(&self, _nic: NicId) -> NicFacts {
         NicFacts::default()
+    }
+    /// Rings `changed` whenever [`Self::nic_facts`] of one of its NICs may say something else. Once, before any link.
+    fn on_nic_change(&self, _changed: Waker) {}
+    /// Whether it closes idle links of its own accord when it has more than it may: reported closed with nobody to blame,
+    /// and dialled again when somebody wants it, not before.
+    fn evicts(&self) -> bool {
+        false
     }
     /// What it has copied through staging buffers, counted where the copies are made. Transports without such buffers
     /// say nothing.

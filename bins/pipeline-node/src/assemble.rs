@@ -145,6 +145,7 @@ fn settings(config: &Config) -> Result<Settings, Error> {
         idle: config.limits.silence,
         connect: config.limits.connect,
         backoff_max: config.limits.reconnect,
+        rest_max: config.limits.rest,
         ..Settings::default()
     })
 }

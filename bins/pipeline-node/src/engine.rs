@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use pipeline_configs::Config;
 use pipeline_graph::{Snapshot, State};
+use pipeline_stages::control::PeerFailures;
 use pipeline_stages::explain::Explanation;
 use pipeline_stages::ledger::Usage;
 use pipeline_stages::traffic::NicStats;
@@ -365,13 +366,23 @@ impl Engine {
         self.inner.world.usage()
     }
 
-    /// What has moved over each NIC of each transport since the start, and how it stands now: in the order of the file.
-    /// Subtract two with [`NicStats::since`].
+    /// What has moved over each NIC of each transport since the start, how often links ended because of it, and how it stands
+    /// now: in the order of the file. Subtract two with [`NicStats::since`].
     pub fn nics(&self) -> Vec<NicStats> {
-        match self.here() {
-            Ok(()) => self.inner.world.nics(),
-            Err(_) => Vec::new(),
+        if self.here().is_err() {
+            return Vec::new();
         }
+        let blamed = self.inner.control.nic_failures();
+        self.inner.world.nics().into_iter().zip(blamed).map(|(nic, blamed)| nic.blamed(blamed)).collect()
+    }
+
+    /// How often links to each opened peer ended because of the way there, or of the peer: nothing that a NIC of this node
+    /// did is counted here.
+    pub fn peer_failures(&self) -> Vec<PeerFailures> {
+        if self.here().is_err() {
+            return Vec::new();
+        }
+        self.inner.control.peer_failures()
     }
 
     /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.

@@ -14,10 +14,11 @@
 
 use std::sync::Arc;
 
-pub use pipeline_transports::faults::{Effect, Plan, Rule, RuleId, Site, When};
+pub use pipeline_transports::Blame;
+pub use pipeline_transports::faults::{Counts, Effect, Plan, Rule, RuleId, Site, When, Wires};
 
 use pipeline_transports::Transport;
-use pipeline_transports::faults::Faulty;
+use pipeline_transports::faults::{Faulty, OneSided};
 
 use crate::assemble::Wrap;
 use crate::engine::Engine;
@@ -35,4 +36,21 @@ pub fn start(source: &Source, plan: &Plan) -> Result<Engine, Error> {
         Arc::new(Faulty::new(name, transport, plan.clone()))
     };
     Engine::start_wrapped(loaded.config, Wrap { transport: &faulty, ..Wrap::BARE })
+}
+
+/// As [`start`], with every transport that has no `serve` half (`loopback`) made into a one-sided wire: links by exchange, regions by keys, dead
+/// links fenced, NICs that fail when `wires` says so.
+///
+/// # Errors
+/// As [`Engine::from_source`].
+pub fn start_one_sided(source: &Source, wires: &Wires) -> Result<Engine, Error> {
+    let loaded = source.load().map_err(Error::Config)?;
+    loaded.runnable().map_err(Error::Config)?;
+    let one_sided = |_: &str, transport: Arc<dyn Transport>| -> Arc<dyn Transport> {
+        if transport.caps().two_sided {
+            return transport;
+        }
+        Arc::new(OneSided::new(transport, wires.clone()))
+    };
+    Engine::start_wrapped(loaded.config, Wrap { transport: &one_sided, ..Wrap::BARE })
 }

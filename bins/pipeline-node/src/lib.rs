@@ -62,7 +62,7 @@ pub use source::Source;
 
 pub use pipeline_configs::{Config, Finding, Findings, Loaded};
 pub use pipeline_graph::{Laggard, Snapshot};
-pub use pipeline_stages::control::Remaining;
+pub use pipeline_stages::control::{PeerFailures, Remaining};
 pub use pipeline_stages::explain;
 pub use pipeline_stages::ledger::Usage;
 pub use pipeline_stages::notices::{Notice, Notices};

@@ -1,8 +1,9 @@
 //! A peer that was opened here: its session is dialled when somebody wants it, kept, and dialled again.
 //! Deliberately one task a peer, so that a peer which cannot be reached delays nobody else.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use super::connect::{Connected, connect};
 use super::error::Error;
 use super::fences::{self, Fences, Owed};
 use super::links;
+use super::nics::Paths;
 use super::notices::Numbers;
 use super::pages;
 use super::pulls::Places;
@@ -62,8 +64,14 @@ pub(super) struct Dialled {
     wanted: AtomicU8,
     wake: Notify,
     session: Mutex<Option<Arc<Session>>>,
-    /// Links that died since the links task looked.
-    pub(super) closed: Mutex<Vec<LinkId>>,
+    /// Links that died since the links task looked; whether they were closed because nobody used them.
+    pub(super) closed: Mutex<Vec<(LinkId, bool)>>,
+    /// Transports over which slices wanted a link and found none since the links task looked.
+    pub(super) asked: Mutex<BTreeSet<u16>>,
+    /// A caller in `open` wants a link, and there was none.
+    pub(super) wants_link: AtomicBool,
+    /// Which ways to it rest.
+    pub(super) paths: Paths,
     /// Rung when `closed` grew, or when slices want a link.
     pub(super) links_wake: Notify,
     /// Links that died and may still write there.
@@ -90,6 +98,9 @@ impl Dialled {
             wake: Notify::new(),
             session: Mutex::new(None),
             closed: Mutex::default(),
+            asked: Mutex::default(),
+            wants_link: AtomicBool::new(false),
+            paths: Paths::default(),
             links_wake: Notify::new(),
             fences: Fences::default(),
             numbers: Numbers::default(),
@@ -139,6 +150,9 @@ impl Dialled {
         if !status.borrow().up {
             self.wanted.fetch_max(URGENT, Ordering::Relaxed);
             self.wake.notify_one();
+        }
+        if linked && status.borrow().links == 0 {
+            self.wants_link.store(true, Ordering::Relaxed);
         }
         self.links_wake.notify_one();
         let wait = async {

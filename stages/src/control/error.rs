@@ -93,9 +93,16 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether this process or machine had no more of something (ports, descriptors): it says nothing about the peer.
+    /// Whether this process or machine had no more of something (ports, descriptors), or its NIC cannot be used: it says
+    /// nothing about the peer.
     pub fn is_local(&self) -> bool {
-        matches!(self, Self::Peer(error) if matches!(**error, pipeline_transports::Error::Exhausted { .. }))
+        use pipeline_transports::Error::Exhausted;
+        self.is_of_nic() || matches!(self, Self::Peer(error) if matches!(**error, Exhausted { .. }))
+    }
+
+    /// Whether a NIC of this side is to blame.
+    pub(super) fn is_of_nic(&self) -> bool {
+        matches!(self, Self::Peer(error) if matches!(**error, pipeline_transports::Error::LocalNic { .. }))
     }
 }
 

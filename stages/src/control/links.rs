@@ -1,11 +1,13 @@
 //! Links to a peer whose session stands: as many as the file says for every transport in common, dialled
 //! again when they die. Deliberately without the data: an end goes to its seat and is not seen here again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_transports::control::{Control, Message};
 use pipeline_transports::transport::BoxFuture;
-use pipeline_transports::{Error as Reason, LinkId, Nanos, NicId, Offer, PairId, Path, clock};
+use pipeline_transports::{Blame, Error as Reason, LinkId, Nanos, NicId, Offer, PairId, Path, clock};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -57,6 +59,19 @@ enum State {
     Live(LinkId),
     Dialling,
     Waiting(Instant),
+    /// Its link was closed because nobody used it: it is dialled when somebody wants it.
+    Unwanted,
+}
+
+impl Way {
+    /// It was tried and did not come to anything, or nobody wants it.
+    fn is_vain(&self) -> bool {
+        match self.state {
+            State::Waiting(_) => self.failures > 0,
+            State::Unwanted => true,
+            State::Live(_) | State::Dialling => false,
+        }
+    }
 }
 
 /// Keeps all ways alive until the session ends (then this future is dropped).
@@ -79,6 +94,12 @@ pub(super) async fn keep(
                 next = Some(next.map_or(until, |n: Instant| n.min(until)));
                 continue;
             }
+            let (_, transport, nic, _) = way.seat;
+            if let Some(until) = shared.nics.barred(transport, nic) {
+                way.state = State::Waiting(until);
+                next = Some(next.map_or(until, |n: Instant| n.min(until)));
+                continue;
+            }
             way.state = State::Dialling;
             let offer = offers[way.offer].clone();
             dials.spawn(dial(shared.clone(), dialled.clone(), session.clone(), way.seat, way.lane, offer, i));
@@ -86,13 +107,14 @@ pub(super) async fn keep(
         tokio::select! {
             Some(Ok((i, dialled_link))) = dials.join_next() => {
                 settle(shared, dialled, &mut ways[i], dialled_link);
-                if ways.iter().all(|w| matches!(w.state, State::Waiting(_)) && w.failures > 0) {
+                if ways.iter().all(Way::is_vain) {
                     // Every way was tried since the last round: callers in `open` need not wait for more.
                     dialled.status.send_modify(|s| s.barren += 1);
                 }
             }
             () = dialled.links_wake.notified() => {
                 retire(shared, dialled, &mut ways);
+                revive(dialled, &mut ways);
                 hurry(shared, &mut ways);
             }
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
@@ -171,7 +193,7 @@ async fn dial_inner(
         addresses: lock(&dialled.known).clone(),
         session: session.id,
         incarnation: session.hello.incarnation,
-        avoid: Vec::new(),
+        avoid: dialled.paths.avoid(transport, nic),
     };
     let life = Arc::new(LinkLife::to(&dialled.peer.view.load()));
     let owed = Owed {
@@ -182,13 +204,14 @@ async fn dial_inner(
     };
     // Noted before anything can go wrong with it, so that the end of the session finds it.
     let _start = shared.starts.hold(&shared.world, session.hello.incarnation);
-    note(shared, path.link, Known { dialled: dialled.clone(), adopted: false, owed, _start })?;
+    note(shared, path.link, Known { dialled: dialled.clone(), remote_nic: 0, adopted: false, owed, _start })?;
     let mut via = Via { session: session.clone(), transport: offer.name.clone() };
     let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
     let dialling = entry.transport.dial(&path, offer, &mut via, by);
     let late = || Reason::Deadline { what: "dialling", peer: session.peer.clone() };
     let link = tokio::time::timeout(shared.settings.connect, dialling).await.unwrap_or_else(|_| Err(late()));
     let link = link.inspect_err(|_| _ = lock(&shared.links).remove(&path.link))?;
+    let remote_nic = link.remote_nic;
     let ends = [(Half::Reap, link.reap), (Half::Serve, link.serve), (Half::Post, link.post)];
     for (half, end) in ends.into_iter().filter_map(|(half, end)| Some((half, end?))) {
         let mail = Mail::Adopt { end, life: life.clone() };
@@ -201,11 +224,11 @@ async fn dial_inner(
         if half == Half::Reap
             && let Some(known) = lock(&shared.links).get_mut(&path.link)
         {
-            known.adopted = true;
+            (known.adopted, known.remote_nic) = (true, remote_nic);
         }
     }
     let post_worker = shared.world.mail.worker(seat).unwrap_or_default();
-    let (id, nic, pair, remote_nic) = (path.link, path.nic, path.pair, link.remote_nic);
+    let (id, nic, pair) = (path.link, path.nic, path.pair);
     Ok(LinkRef { id, transport, nic, remote_nic, pair, post_worker, life })
 }
 
@@ -225,6 +248,7 @@ fn settle(shared: &Shared, dialled: &Dialled, way: &mut Way, outcome: Result<Lin
         // It may have died between its mailing and now; then nobody will report it again.
         Ok(link) if lock(&shared.links).contains_key(&link.id) => {
             (way.state, way.failures) = (State::Live(link.id), 0);
+            shared.nics.mark(dialled, &link);
             let mut links = Vec::clone(&dialled.peer.links.load());
             links.push(link);
             publish(shared, dialled, links);
@@ -233,6 +257,9 @@ fn settle(shared: &Shared, dialled: &Dialled, way: &mut Way, outcome: Result<Lin
         Err(error) => {
             if way.failures == 0 {
                 tracing::warn!(peer = &*dialled.peer.label, lane = way.lane, "no link: {error}");
+            }
+            if error.is_of_nic() {
+                shared.nics.local_failure(way.seat.1, way.seat.2);
             }
             dialled.status.send_modify(|s| s.barren_error = Some(error));
             wait(shared, way);
@@ -252,13 +279,30 @@ fn retire(shared: &Shared, dialled: &Dialled, ways: &mut [Way]) {
         return;
     }
     for way in ways.iter_mut() {
-        if matches!(way.state, State::Live(id) if closed.contains(&id)) {
-            wait(shared, way);
+        let State::Live(id) = way.state else { continue };
+        match closed.iter().find(|(link, _)| *link == id) {
+            Some((_, true)) => way.state = State::Unwanted,
+            Some((_, false)) => wait(shared, way),
+            None => {}
         }
     }
     let mut links = Vec::clone(&dialled.peer.links.load());
-    links.retain(|l| !closed.contains(&l.id));
+    links.retain(|l| closed.iter().all(|(link, _)| *link != l.id));
     publish(shared, dialled, links);
+}
+
+/// Ways whose links were closed because nobody used them are dialled again where somebody wants one: over a transport of
+/// which slices found no link, and over any if there is not one at all.
+fn revive(dialled: &Dialled, ways: &mut [Way]) {
+    let asked = std::mem::take(&mut *lock(&dialled.asked));
+    let lives = |w: &Way| !matches!(w.state, State::Unwanted | State::Waiting(_));
+    let none = dialled.wants_link.swap(false, Relaxed) && !ways.iter().any(lives);
+    let linked: BTreeSet<u16> = ways.iter().filter(|w| lives(w)).map(|w| w.seat.1).collect();
+    for way in ways.iter_mut().filter(|w| matches!(w.state, State::Unwanted)) {
+        if none || asked.contains(&way.seat.1) && !linked.contains(&way.seat.1) {
+            way.state = State::Waiting(Instant::now());
+        }
+    }
 }
 
 /// Somebody waits: ways that failed before are tried again now, if not one of them lives.
@@ -298,12 +342,15 @@ pub(super) fn abort_all(shared: &Arc<Shared>, peer: PeerId) {
 }
 
 /// A worker reports that a link we dialled is dead and empty.
-pub(super) fn closed(shared: &Shared, link: LinkId) {
+pub(super) fn closed(shared: &Shared, link: LinkId, blame: Option<Blame>) {
     let found = lock(&shared.links).remove(&link);
-    let Some(Known { dialled, owed, .. }) = found else { return };
+    let Some(Known { dialled, remote_nic, owed, .. }) = found else { return };
+    shared.nics.blame(&dialled, owed.reap, remote_nic, blame.unwrap_or_default());
+    let transport = &shared.world.transports[usize::from(owed.reap.1)].transport;
+    let unused = blame == Some(Blame::Nobody) && transport.evicts();
     if owed.life.fence.is_unfenced() {
         dialled.owe(link, owed);
     }
-    lock(&dialled.closed).push(link);
+    lock(&dialled.closed).push((link, unused));
     dialled.links_wake.notify_one();
 }

@@ -14,10 +14,12 @@ mod fences;
 mod leaving;
 mod links;
 mod listener;
+mod nics;
 mod notices;
 mod pages;
 mod post;
 mod pulls;
+mod rest;
 mod session;
 mod settings;
 mod shared;
@@ -29,6 +31,7 @@ mod throttle;
 pub use error::Error;
 pub use leaving::Remaining;
 pub(crate) use links::lanes;
+pub use nics::{NicFailures, PeerFailures};
 pub use settings::Settings;
 
 use std::collections::HashMap;
@@ -89,8 +92,10 @@ impl Control {
             let parsed: Result<Vec<_>, _> = addresses.iter().map(|a| Address::parse(a)).collect();
             names.insert(name.clone(), parsed?);
         }
+        let nics = nics::Nics::new(&world, settings.rest_max);
         let shared = Arc::new(Shared {
             world,
+            nics,
             identity,
             settings,
             names,
@@ -205,6 +210,20 @@ impl Control {
         leaving::remaining(&self.shared)
     }
 
+    /// What went wrong because of each NIC of each transport, in the order of the file, and which rest. Failures of a peer
+    /// are not among that.
+    pub fn nic_failures(&self) -> Vec<NicFailures> {
+        self.shared.nics.failures()
+    }
+
+    /// What went wrong on the ways to each peer that was opened. Failures of this side's NICs are not among that.
+    pub fn peer_failures(&self) -> Vec<PeerFailures> {
+        let dialled = lock(&self.shared.dialled);
+        let mut failures: Vec<_> = dialled.values().map(|d| d.paths.failures(&d.peer.label)).collect();
+        failures.sort_by(|a, b| a.peer.cmp(&b.peer));
+        failures
+    }
+
     /// Ends all sessions, has all links killed, and stops the thread. Calls that wait end with
     /// [`Error::Closed`]. May be called more than once.
     pub fn close(&self) {
@@ -296,6 +315,7 @@ fn thread_main(
         let socket = listener.as_fd().try_clone_to_owned();
         tokio::spawn(listener::accept(shared.clone(), listener));
         tending::start(shared);
+        tokio::spawn(nics::keep(shared.clone()));
         let bell = Arc::new(Notify::new());
         let (ring, notice) = (bell.clone(), bell.clone());
         shared.world.ledger.outbox.attend(Waker::new(move || notice.notify_one()));
@@ -322,10 +342,11 @@ async fn hear_events(shared: Arc<Shared>, events: Receiver<Event>, bell: Arc<Not
         let left = shared.world.mail.take_left();
         for event in events.try_iter().take(events.len().max(1)).chain(left) {
             match event {
-                Event::LinkClosed(link) => links::closed(&shared, link),
+                Event::LinkClosed(link, blame) => links::closed(&shared, link, blame),
                 Event::LaneClosed(link) => accepted::closed(&shared, link),
-                Event::Want { peer, .. } => {
+                Event::Want { peer, transport } => {
                     if let Some(dialled) = lock(&shared.dialled).get(&peer) {
+                        lock(&dialled.asked).insert(transport);
                         dialled.want();
                     }
                 }

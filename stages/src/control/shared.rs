@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use super::accepted::Accepted;
 use super::dialled::Dialled;
 use super::fences::Owed;
+use super::nics::Nics;
 use super::pulls::Pulls;
 use super::settings::Settings;
 use super::starts::{Start, Starts};
@@ -23,6 +24,8 @@ use crate::world::World;
 /// See the module.
 pub(super) struct Shared {
     pub(super) world: Arc<World>,
+    /// Which NICs rest.
+    pub(super) nics: Nics,
     pub(super) identity: Identity,
     pub(super) settings: Settings,
     /// `[peers]`, parsed.
@@ -58,6 +61,8 @@ pub(super) struct Shared {
 /// A link we dialled.
 pub(super) struct Known {
     pub(super) dialled: Arc<Dialled>,
+    /// NIC of the peer's that it leads to, once it is dialled.
+    pub(super) remote_nic: u16,
     /// The reap seat has its end, and will say when it is closed.
     pub(super) adopted: bool,
     /// What is owed when it dies with a WRITE unanswered.

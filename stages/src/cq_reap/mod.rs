@@ -13,7 +13,9 @@ use pipeline_configs::{Facts, StageKind, Values};
 use pipeline_graph::{
     Arming, BATCH, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
 };
-use pipeline_transports::{Cancelled, Completion, Completions, LinkId, Op, Outcome, Reap, Transport, WrId};
+use pipeline_transports::{
+    Blame, Cancelled, Completion, Completions, LinkId, Op, Outcome, Reap, Transport, WrId,
+};
 
 use crate::arming::ToGraph;
 use crate::holding::Holding;
@@ -130,8 +132,8 @@ struct CqReap {
     stage: StageIx,
     drives: Vec<Drive>,
     links: Links<Lane>,
-    /// Closed links that control was not told of, because its channel was full.
-    closed: Vec<LinkId>,
+    /// Closed links that control was not told of, because its channel was full, and who is to blame.
+    closed: Vec<(LinkId, Option<Blame>)>,
     holding: Holding,
     /// Slices whose link must be fenced first.
     fencing: Fencing,
@@ -158,7 +160,7 @@ impl CqReap {
                 let Some(half) = &mut drive.half else {
                     if let Mail::Adopt { end, life } = mail {
                         life.dead.store(true, Relaxed);
-                        self.closed.push(end.id);
+                        self.closed.push((end.id, None));
                     }
                     continue;
                 };
@@ -316,8 +318,9 @@ impl CqReap {
             any = true;
         }
         for i in 0..self.drives[at].completions.closed().len() {
-            let id = self.drives[at].completions.closed()[i];
-            self.close(at, id);
+            let completions = &self.drives[at].completions;
+            let (id, blame) = (completions.closed()[i], completions.blame(i));
+            self.close(at, id, blame);
             any = true;
         }
         // Nothing is left: the links must not be reported twice.
@@ -388,22 +391,24 @@ impl CqReap {
     }
 
     /// A link is dead, and everything of it has completed.
-    fn close(&mut self, at: usize, id: LinkId) {
+    fn close(&mut self, at: usize, id: LinkId, blame: Blame) {
         let bereaved = self.links.find(id).and_then(|i| self.links.get(i)).and_then(|lane| lane.bereaved);
         if let Some(code) = bereaved {
             self.end_unknown(id, code);
         }
+        let mut killed = false;
         if let Some(lane) = self.links.remove(id) {
             lane.life.dead.store(true, Relaxed);
+            killed = lane.aborted;
         }
         self.drives[at].seat.shared.ring(Half::Post);
-        self.closed.push(id);
+        self.closed.push((id, (!killed).then_some(blame)));
     }
 
     /// Tells control of closed links.
     fn report(&mut self) {
-        while let Some(id) = self.closed.last() {
-            if !self.world.tell(Event::LinkClosed(*id)) {
+        while let Some((id, blame)) = self.closed.last() {
+            if !self.world.tell(Event::LinkClosed(*id, *blame)) {
                 break;
             }
             self.closed.pop();

@@ -57,13 +57,13 @@ impl Drop for CqReap {
             for letter in drive.seat.mail.try_iter() {
                 if let Mail::Adopt { end, life } = letter {
                     life.die_with_its_stage(drive.fenced);
-                    self.closed.push(end.id);
+                    self.closed.push((end.id, None));
                 }
             }
         }
         for lane in self.links.each() {
             lane.life.die_with_its_stage(self.drives[lane.drive].fenced);
-            self.closed.push(lane.id);
+            self.closed.push((lane.id, None));
         }
         self.abandon_waiting();
         for drive in &mut self.drives {
@@ -86,6 +86,6 @@ impl Drop for CqReap {
         }
         let links = &mut self.links;
         ledger.abandon_posted(|link| links.find(link).is_some(), code);
-        self.closed.drain(..).for_each(|link| self.world.leave(Event::LinkClosed(link)));
+        self.closed.drain(..).for_each(|(link, blame)| self.world.leave(Event::LinkClosed(link, blame)));
     }
 }

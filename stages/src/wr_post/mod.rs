@@ -112,6 +112,17 @@ struct Lane {
     waiting: List,
     /// Whether it is in [`WrPost::active`].
     active: bool,
+    /// It rests, and what waited for it was sent elsewhere. What comes since has nowhere else to go.
+    rested: bool,
+}
+
+impl Lane {
+    /// Whether it rests since the last look.
+    fn begins_to_rest(&mut self) -> bool {
+        let (rests, rested) = (self.life.is_resting(), self.rested);
+        self.rested = rests;
+        rests && !rested
+    }
 }
 
 #[repr(align(128))]
@@ -149,7 +160,14 @@ impl WrPost {
                         };
                         // Links that died while nothing waited for them are noticed by nobody else.
                         self.links.retain(|lane| lane.active || !lane.life.is_dead());
-                        let lane = Lane { id, drive: at, life, waiting: List::default(), active: false };
+                        let lane = Lane {
+                            id,
+                            drive: at,
+                            life,
+                            waiting: List::default(),
+                            active: false,
+                            rested: false,
+                        };
                         self.links.insert(id, lane);
                         half.adopt(end);
                     }
@@ -258,7 +276,7 @@ impl WrPost {
                 continue;
             };
             let drive = &mut self.drives[lane.drive];
-            if lane.life.is_dead() {
+            if lane.life.is_dead() || lane.begins_to_rest() {
                 cast_adrift(&self.world.ledger, lane, &mut self.holding, &mut self.adrift);
                 any = true;
             } else if let Some(half) = &mut drive.half {
@@ -351,7 +369,7 @@ fn watch(ledger: &Ledger, lane: &Lane, holding: &mut Holding) {
     });
 }
 
-/// A link has died: what waited for it goes to `retry`.
+/// A link has died, or rests: what waited for it goes to `retry`.
 fn cast_adrift(ledger: &Ledger, lane: &mut Lane, holding: &mut Holding, adrift: &mut List) {
     while let Some(position) = lane.waiting.pop(ledger) {
         holding.let_go(ledger, position);

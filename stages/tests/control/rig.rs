@@ -208,7 +208,7 @@ fn step(world: &World, seat: &mut Seat, done: &mut Completions) {
     }
     for link in done.closed() {
         // Control may be closed already.
-        let _ = world.events.send(Event::LinkClosed(*link));
+        let _ = world.events.send(Event::LinkClosed(*link, None));
         world.control.get().unwrap().wake();
     }
     done.clear();

@@ -258,7 +258,7 @@ impl Rig {
     /// As control: forgets links that have closed, and dials those that are missing. A seat whose stage is being built
     /// anew takes none: it is dialled at the next call.
     pub fn relink(&self, id: PeerId, target: &Target) {
-        let closed = |event| if let Event::LinkClosed(link) = event { Some(link) } else { None };
+        let closed = |event| if let Event::LinkClosed(link, _) = event { Some(link) } else { None };
         let closed: Vec<LinkId> = self.events.try_iter().filter_map(closed).collect();
         let mut links: Vec<LinkRef> = self.world.peers.get(id).unwrap().links.load().to_vec();
         let before = links.len();

@@ -130,7 +130,7 @@ impl Node {
 
     /// What stages tell. In words without the numbers of links, which are others in each run.
     fn hear(&mut self, event: &Event, now: u64, dice: &mut Dice) -> String {
-        let Event::LinkClosed(id) = event else { return format!("hears {event:?}") };
+        let Event::LinkClosed(id, _) = event else { return format!("hears {event:?}") };
         let mut links = self.links();
         let Some(at) = links.iter().position(|link| link.id == *id) else {
             return "hears of a link that it does not know".into();

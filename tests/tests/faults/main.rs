@@ -10,6 +10,7 @@ mod connecting;
 mod delivery;
 mod notices;
 mod notices_cut;
+mod one_sided;
 mod panics;
 mod proxy;
 mod registering;

@@ -6,6 +6,7 @@
 //! real wire lies underneath, and a rule means the same over each of them.
 
 mod desk;
+mod one_sided;
 mod plan;
 mod post;
 mod reap;
@@ -15,13 +16,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use one_sided::{Counts, OneSided, Wires};
 pub use plan::{Effect, Plan, Rule, RuleId, Site, When};
 
 use crate::caps::Caps;
 use crate::clock::{self, Nanos};
 use crate::control::Control;
 use crate::error::Error;
-use crate::link::{Halves, Link, LinkId, Serve, Wakes};
+use crate::link::{Halves, Link, LinkId, Serve, Waker, Wakes};
 use crate::memory::{Access, LockedPages, Memory, RegionId};
 use crate::spread::{InTurn, Spread};
 use crate::transport::{
@@ -162,6 +164,14 @@ impl Transport for Faulty {
 
     fn nic_facts(&self, nic: NicId) -> NicFacts {
         self.inner.nic_facts(nic)
+    }
+
+    fn on_nic_change(&self, changed: Waker) {
+        self.inner.on_nic_change(changed);
+    }
+
+    fn evicts(&self) -> bool {
+        self.inner.evicts()
     }
 
     fn dial<'a>(

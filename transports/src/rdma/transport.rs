@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::completion_queue::CompletionQueue;
 use super::connect::{self, Accepted, Nic};
-use super::device::Device;
+use super::device::{Device, Watch};
 use super::domain::Domain;
 use super::events;
 use super::gpu::Reach;
@@ -21,7 +21,7 @@ use crate::caps::{Caps, Mover};
 use crate::clock::{Nanos, until};
 use crate::control::Control;
 use crate::error::Error;
-use crate::link::{Halves, Link, LinkEnd, LinkId, Wakes};
+use crate::link::{Halves, Link, LinkEnd, LinkId, Waker, Wakes};
 use crate::memory::{Access, Memory, RegionId};
 use crate::spread::{InTurn, Spread};
 use crate::stall::Looks;
@@ -44,6 +44,8 @@ pub struct RdmaTransport {
     caps: Caps,
     pairs: Mutex<HashMap<(NicId, PairId), Arc<Pair>>>,
     accepted: Accepted,
+    /// Of whoever wants to hear that a NIC has changed.
+    watches: Mutex<Vec<Watch>>,
 }
 
 impl RdmaTransport {
@@ -73,8 +75,8 @@ impl RdmaTransport {
             max_bytes: domain.max_bytes(),
             preferred_bytes: settings.preferred_bytes,
         };
-        let (pairs, accepted) = (Mutex::default(), Accepted::default());
-        Ok(Self { name: name.to_owned(), settings, domain, nics, caps, pairs, accepted })
+        let (pairs, accepted, watches) = (Mutex::default(), Accepted::default(), Mutex::default());
+        Ok(Self { name: name.to_owned(), settings, domain, nics, caps, pairs, accepted, watches })
     }
 
     /// How a NIC reaches memory of a GPU, once a region of it was registered.
@@ -240,6 +242,15 @@ impl Transport for RdmaTransport {
 
     fn nic_facts(&self, nic: NicId) -> NicFacts {
         self.domain.device(nic).map_or_else(NicFacts::default, |device| nic_facts::of(device))
+    }
+
+    fn on_nic_change(&self, changed: Waker) {
+        let watches = self.domain.devices().iter().map(|device| device.on_change(changed.clone()));
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner).extend(watches);
+    }
+
+    fn evicts(&self) -> bool {
+        true
     }
 
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {

@@ -7,7 +7,7 @@ use pipeline_transports::transport::{BoxFuture, Registration, SessionId};
 use pipeline_transports::{
     Access, Arming, Asking, Cancelled, Caps, Completions, Error, Flushed, Halves, Incoming, Link, LinkEnd,
     LinkId, Memory, Nanos, NicFacts, NicId, Offer, PairId, Path, Post, Posted, Reap, RegionId, Staged,
-    Transport, Wakes, WorkRequest, WrId,
+    Transport, Waker, Wakes, WorkRequest, WrId,
 };
 
 use super::Watch;
@@ -70,6 +70,14 @@ impl Transport for Watched {
 
     fn nic_facts(&self, nic: NicId) -> NicFacts {
         self.inner.nic_facts(nic)
+    }
+
+    fn on_nic_change(&self, changed: Waker) {
+        self.inner.on_nic_change(changed);
+    }
+
+    fn evicts(&self) -> bool {
+        self.inner.evicts()
     }
 
     fn dial<'a>(

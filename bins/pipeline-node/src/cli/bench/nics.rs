@@ -27,6 +27,10 @@ pub struct NicLine {
     pub share: f64,
     /// Attempts that came back without having been done.
     pub errors: u64,
+    /// Links that ended, and dials that failed, because of it.
+    pub local_failures: u64,
+    /// Links on it that ended because of the way to a NIC of a peer.
+    pub path_failures: u64,
     /// Slices on it at the end.
     pub outstanding: u64,
     /// Links on it that live at the end.
@@ -47,6 +51,8 @@ pub fn add(sum: &mut Vec<NicStats>, before: &[NicStats], after: &[NicStats]) {
             slices: sum.slices + round.slices,
             bytes: sum.bytes + round.bytes,
             errors: sum.errors + round.errors,
+            local_failures: sum.local_failures + round.local_failures,
+            path_failures: sum.path_failures + round.path_failures,
             ..round
         };
     }
@@ -64,6 +70,8 @@ pub fn lines(nics: Vec<NicStats>, elapsed_ns: u64) -> Vec<NicLine> {
         slices: nic.slices,
         share: ratio(nic.bytes as f64, all as f64),
         errors: nic.errors,
+        local_failures: nic.local_failures,
+        path_failures: nic.path_failures,
         outstanding: nic.outstanding,
         links: nic.links,
         resting: nic.facts.resting,
