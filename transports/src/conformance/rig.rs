@@ -108,7 +108,9 @@ impl<F: Fixture> Rig<F> {
                 return;
             }
             self.step();
-            assert!(begin.elapsed() < PATIENCE, "no room for {} requests on {link:?}", work.len());
+            let (left, closed) = (work.len(), &self.closed);
+            assert!(!closed.contains(&link), "{link:?} closed before {left} requests had found room");
+            assert!(begin.elapsed() < PATIENCE, "no room for {left} requests on {link:?}; closed {closed:?}");
         }
     }
 
