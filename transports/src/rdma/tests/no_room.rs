@@ -16,6 +16,7 @@ use crate::clock::now;
 use crate::life::Life;
 use crate::link::{Arming, Flushed, LinkEnd, LinkId, Post, Reap, Waker, Wakes};
 use crate::memory::{Access, Memory, RegionId};
+use crate::spread::InTurn;
 use crate::stall::Looks;
 use crate::wr::{Completions, Op, Outcome, Span, WorkRequest, WrId};
 
@@ -77,8 +78,8 @@ fn a_device_without_room_loses_nothing() {
     memory.write(0, &bytes).unwrap();
     let target = Memory::allocate(memory.len()).unwrap();
     let region = RegionId::new(0, 1);
-    let (local, remote) =
-        (near.register(&memory, Access::Local).unwrap(), far.register(&target, Access::Write).unwrap());
+    let local = near.register(&memory, Access::Local, &InTurn).unwrap();
+    let remote = far.register(&target, Access::Write, &InTurn).unwrap();
     local.bind(region);
     near.learnt().learn(5, region, target.len(), &remote.keys()).unwrap();
 
