@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -22,6 +23,8 @@ use crate::transport::Path;
 
 /// How long an address that failed is tried last.
 const REST_NS: Nanos = 5_000_000_000;
+/// How long an address is tried while there are others.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// As many are remembered.
 const RESTING_MAX: usize = 256;
 
@@ -78,7 +81,7 @@ pub(super) async fn reach(
     for (i, Candidate { remote_nic, to }) in candidates.iter().copied().enumerate() {
         let left = candidates.len() - i;
         // The last one has all the time that is left.
-        let patience = until(by) / left as u32;
+        let patience = if left > 1 { PATIENCE.min(until(by) / left as u32) } else { until(by) };
         let attempt = attempt(settings, nic, on.as_deref(), path, to, hello);
         let late = || Error::Deadline { what: "opening a TCP lane", peer: path.peer.clone() };
         match timeout(patience, attempt).await.unwrap_or_else(|_| Err(late())) {
@@ -105,12 +108,15 @@ fn local(nic: Option<&Nic>, reason: String) -> Error {
 
 /// The addresses to try, best first: lane `i` of NIC `n` takes address `n + i × NICs` of those that the NIC reaches
 /// without a router, or if there are none, of those of a family that it has; then the address where control reached the
-/// peer is the last resort.
+/// peer is the last resort, and the only one for a transport whose file names no NIC.
 fn candidates(nic: Option<&Nic>, on: Option<&Interfaces>, path: &Path, nics: usize) -> Vec<Candidate> {
     let told = path.addresses.iter().enumerate();
     let all: Vec<Candidate> = told.map(|(i, to)| Candidate { remote_nic: i as u16, to: *to }).collect();
-    let (near, far) = match nic.zip(on) {
-        None => (Vec::new(), all),
+    let control = all.iter().find(|candidate| candidate.to == path.address).copied();
+    let control = control.unwrap_or(Candidate { remote_nic: 0, to: path.address });
+    let (near, far): (Vec<_>, Vec<_>) = match nic.zip(on) {
+        // Nobody can tell which of them the system's routing reaches, but that one it did.
+        None => return vec![control],
         Some((nic, on)) => {
             let usable = all.into_iter().filter(|c| source(nic, c.to, on).is_ok());
             usable.partition(|c| is_on_link(nic, c.to.ip(), on))
@@ -123,7 +129,7 @@ fn candidates(nic: Option<&Nic>, on: Option<&Interfaces>, path: &Path, nics: usi
     found.rotate_left(first % count);
     // Rails are not crossed because one of them is dead.
     if !is_near && found.iter().all(|candidate| candidate.to != path.address) {
-        found.push(Candidate { remote_nic: 0, to: path.address });
+        found.push(control);
     }
     found
 }
@@ -258,10 +264,10 @@ mod tests {
             ["0=10.8.0.2:1", "2=10.8.2.2:1", "1=10.8.1.2:1", "3=10.8.3.2:1", "1=10.8.1.2:1"]
         );
         assert_eq!(order(0, 0, &["[fd00::2]:7001"]), ["0=10.0.0.2:7001"]);
-        // Without a NIC of the file all addresses are as good.
-        let free = candidates(None, None, &path(0, 1, &far), 1);
-        assert_eq!(free[0], Candidate { remote_nic: 1, to: far[1].parse().unwrap() });
-        assert_eq!(free.len(), 5);
+        // Without a NIC of the file a lane goes where the session went.
+        let session = "10.0.0.2:7001";
+        let free = candidates(None, None, &path(0, 1, &[far[0], session]), 1);
+        assert_eq!(free, [Candidate { remote_nic: 1, to: session.parse().unwrap() }]);
     }
 
     /// An address that failed rests for the NIC that it failed from only, and as few are remembered as was said.

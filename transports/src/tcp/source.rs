@@ -232,6 +232,7 @@ mod tests {
         let on = machine();
         assert_eq!(shown(&nic("eth0", Some("eth0"), None), &on), "10.0.0.1");
         assert_eq!(shown(&nic("a", Some("a"), Some("127.0.0.9")), &on), "127.0.0.9");
-        assert_eq!(shown(&nic("bare", Some("bare"), None), &on), "");
+        assert_eq!(shown(&nic("bare", Some("bare"), None), &on), "fe80::4");
+        assert_eq!(shown(&nic("gone", Some("eth9"), None), &on), "");
     }
 }
