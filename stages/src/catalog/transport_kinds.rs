@@ -240,7 +240,7 @@ pub(super) const RDMA: TransportKind = TransportKind {
             "register_max",
             Kind::Bytes { min: 8192, max: 1 << 60 },
             None,
-            "Longest memory registration: longer regions are registered in pieces. Without it, what all devices take.",
+            "Longest memory registration: longer regions are registered in pieces that overlap by the longest work request, which is at most half of this; peers that send longer ones are refused. Without it, what all devices take.",
         ),
         key(
             "gpu_memory",

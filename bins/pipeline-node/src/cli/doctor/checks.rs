@@ -219,13 +219,18 @@ fn paths(config: &Config) -> Vec<Verdict> {
 }
 
 fn memlock(config: &Config, on: &Machine) -> Verdict {
-    let needed = config.segments.iter().map(|s| s.kind.host_bytes()).fold(0, u64::saturating_add);
+    let once = config.segments.iter().map(|s| s.kind.host_bytes()).fold(0, u64::saturating_add);
+    // The kernel counts what each device pins by itself.
+    let of_rdma = config.transports.iter().filter(|t| t.kind == "rdma");
+    let devices = of_rdma.map(|t| t.nics.len() as u64).sum::<u64>().max(1);
+    let needed = once.saturating_mul(devices);
     match on.memlock {
         Some(n) if n < needed => Verdict::ill(
             "memlock",
             format!(
-                "{} may be locked; registering the segments for the NIC locks {}",
+                "{} may be locked; registering the segments with {devices} {} locks {}",
                 show_bytes(n),
+                if devices == 1 { "device" } else { "devices, which count each by itself," },
                 show_bytes(needed)
             ),
             "ulimit -l unlimited   (systemd: LimitMEMLOCK=infinity; container: --ulimit memlock=-1)",
@@ -270,7 +275,12 @@ mod tests {
     /// A machine that suits everything, with its `/sys` and `/dev` in a folder of its own.
     fn good() -> (tempfile::TempDir, Machine) {
         let root = tempfile::tempdir().unwrap();
-        for dir in ["sys/class/net/eth0", "sys/class/infiniband/mlx5_0", "dev/nvidia0"] {
+        for dir in [
+            "sys/class/net/eth0",
+            "sys/class/infiniband/mlx5_0",
+            "sys/class/infiniband/mlx5_1",
+            "dev/nvidia0",
+        ] {
             std::fs::create_dir_all(root.path().join(dir)).unwrap();
         }
         let machine = Machine {
@@ -343,6 +353,13 @@ mod tests {
         );
         assert_eq!(ills("tcp", "auth.key_file = \"/nonexistent\"\n", &fine), ["paths"]);
         assert_eq!(ills("rdma", dram, &with(|m| m.memlock = Some(65_536))), ["memlock"]);
+        let two = format!("{dram}transports.rdma.nics = [\"mlx5_0\", \"mlx5_1\"]\n");
+        assert_eq!(ills("rdma", dram, &with(|m| m.memlock = Some(3 << 29))), [""; 0]);
+        assert_eq!(
+            ills("rdma", &two, &with(|m| m.memlock = Some(3 << 29))),
+            ["memlock"],
+            "each counts by itself"
+        );
         let library =
             |m: &mut Machine| m.rdma = |_| vec![Verdict::ill("rdma", "no libibverbs", "install it")];
         assert_eq!(ills("rdma", "", &with(library)), ["rdma"]);

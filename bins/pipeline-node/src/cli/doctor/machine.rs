@@ -8,10 +8,11 @@ use pipeline_configs::TransportConfig;
 use pipeline_graph::Cpus;
 use pipeline_transports::interfaces::Interfaces;
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::CapabilitySet;
 
 /// See the file's head.
 pub struct Machine {
-    /// Bytes that may be locked; `None`: no limit.
+    /// Bytes that may be locked; `None`: no limit, or the right to pass it.
     pub memlock: Option<u64>,
     /// Open files, now and at most; `None`: no limit.
     pub nofile: (Option<u64>, Option<u64>),
@@ -38,8 +39,11 @@ impl Machine {
         let nofile = getrlimit(Resource::Nofile);
         // 0 allows it, 1 only the privileged and a group, 2 nobody; older kernels have no switch and allow it.
         let forbidden = number("/proc/sys/kernel/io_uring_disabled").unwrap_or(0);
+        // Whoever may lock memory at will is not held to the limit.
+        let own = rustix::thread::capabilities(None);
+        let locks_at_will = own.is_ok_and(|own| own.effective.contains(CapabilitySet::IPC_LOCK));
         Self {
-            memlock: getrlimit(Resource::Memlock).current,
+            memlock: if locks_at_will { None } else { getrlimit(Resource::Memlock).current },
             nofile: (nofile.current, nofile.maximum),
             cpus: Cpus::of_process().clone(),
             ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope"),
