@@ -76,10 +76,13 @@ codes! {
     RENAMED = 415 "A key has a new name; the old one is read for one minor version.";
     PEER_UNKNOWN = 416 "A route names a peer that is not declared.";
     NIC_UNUSED = 417 "A NIC is described that no transport uses.";
+    NIC_UNKNOWN = 418 "`[topology]` names a NIC that no transport uses.";
+    MATRIX = 419 "The file that `matrix` names cannot be read, or is no priority matrix.";
     CPU_ABSENT = 501 "A CPU is not allowed or not present on this machine.";
     CPU_CROWDED = 502 "More workers spin than this machine has CPUs.";
     CPU_NOWHERE = 503 "`cores` names a place that has no CPUs on this machine; `run` refuses the file here.";
     NIC_ILL = 504 "A NIC of a transport cannot be used on this machine now.";
+    NUMA_ABSENT = 505 "A NUMA node is not present on this machine.";
 }
 
 /// The page `docs/findings.md`, made from the table.

@@ -1,12 +1,14 @@
 //! What a file says, typed and complete: what the engine is built from.
 //! Deliberately without spans and without TOML: findings have been made before.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use pipeline_graph::Blueprint;
 
+use crate::matrix::Matrix;
 use crate::schema::Values;
 
 /// A whole file, lowered.
@@ -40,6 +42,8 @@ pub struct Config {
     pub directory: Option<DirectoryConfig>,
     /// `[nics.*]`.
     pub nics: Vec<NicConfig>,
+    /// `[topology]`.
+    pub topology: TopologyConfig,
     /// `[[routes]]`.
     pub routes: Vec<RouteConfig>,
     /// What the file says that only a later release carries out, one sentence each. An engine refuses to start
@@ -137,6 +141,14 @@ pub struct Interface {
     pub device: Option<String>,
     /// Source address of connections; `None`: the system chooses.
     pub address: Option<IpAddr>,
+    /// NUMA node that the file says; `None`: as the system tells.
+    pub numa: Option<u16>,
+    /// Rail, if the file says one: only NICs of equal number talk to each other where `rails = "same"`.
+    pub rail: Option<u16>,
+    /// Bits per second that the file says; `None`: as the system tells.
+    pub bits_per_s: Option<u64>,
+    /// GPUs that the file puts next to it; `None`: as the system tells.
+    pub gpus: Option<Vec<u16>>,
 }
 
 /// One `[nics.NAME]`.
@@ -150,6 +162,15 @@ pub struct NicConfig {
     pub address: Option<IpAddr>,
     /// Its typed keys.
     pub values: Values,
+}
+
+/// `[topology]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopologyConfig {
+    /// NICs next to each GPU that `gpu_nics` names.
+    pub gpu_nics: BTreeMap<u16, Vec<String>>,
+    /// The file that `matrix` names.
+    pub matrix: Option<Matrix>,
 }
 
 /// One `[[routes]]`.
@@ -170,6 +191,8 @@ pub struct SegmentConfig {
     pub kind: SegmentKind,
     /// What peers may do: `read`, `write`, `read_write`.
     pub access: String,
+    /// NUMA node of its memory, if the file says one.
+    pub numa: Option<u16>,
 }
 
 /// What a segment is made of.

@@ -148,5 +148,9 @@ fn of_kind(kind: &Kind) -> Value {
             let size = json!({ "anyOf": [measure(SIZE), number(min, max)] });
             json!({ "anyOf": [words(w), size, { "type": "object", "additionalProperties": size }] })
         }
+        Kind::WordOrTexts(w) => {
+            let texts = list(json!({ "type": "string" }));
+            json!({ "anyOf": [words(w), { "type": "object", "additionalProperties": texts }] })
+        }
     }
 }

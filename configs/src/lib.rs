@@ -22,9 +22,11 @@ pub mod judge;
 pub mod limits;
 pub mod load;
 pub mod lower;
+pub mod matrix;
 pub mod names;
 pub mod nics;
 pub mod node;
+pub mod numa;
 pub mod overrides;
 pub mod peers;
 pub mod pools;
@@ -41,6 +43,7 @@ pub mod stages;
 pub mod suggest;
 pub mod tables;
 pub mod toml_version;
+pub mod topology;
 pub mod transports;
 pub mod tree;
 pub mod typed;
@@ -51,11 +54,12 @@ pub mod wiring;
 
 pub use config::{
     Config, DirectoryConfig, Interface, Limits, NicConfig, Node, PullFrom, RouteConfig, SegmentConfig,
-    SegmentKind, StageConfig, TransportConfig,
+    SegmentKind, StageConfig, TopologyConfig, TransportConfig,
 };
 pub use finding::{Finding, Findings, Severity};
 pub use load::{Loaded, Options, load, load_str};
 pub use lower::Places;
+pub use matrix::{Lists, Location, Matrix};
 pub use preset::{PRESETS, Preset};
 pub use schema::{
     Catalog, Facts, Former, Key, Kind, Later, Objection, StageKind, TransportKind, Value, Values,

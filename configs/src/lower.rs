@@ -1,6 +1,7 @@
 //! From the merged tree to [`Config`]: every table is read, whatever is wrong in the others.
 //! Deliberately in the order in which tables refer to each other: transports, pools, stages, edges.
 
+use pipeline_graph::near::Near;
 use pipeline_graph::{Blueprint, StageDecl};
 
 use crate::codes;
@@ -15,7 +16,9 @@ use crate::suggest;
 use crate::tree::Table;
 use crate::value::Scope;
 use crate::wiring::{self, EdgePlace};
-use crate::{directory, limits, nics, node, peers, pools, routes, segments, settings, tables, transports};
+use crate::{
+    directory, limits, nics, node, peers, pools, routes, segments, settings, tables, topology, transports,
+};
 
 /// Entries that a table may have: what a machine can run, and what rules that compare them all can judge at once.
 const MOST: &[(&str, usize)] = &[
@@ -84,7 +87,8 @@ pub fn lower(
     top(root, report);
     let names = declared(root, "transports").map(str::to_owned).collect::<Vec<_>>();
     let file = Span { source: merged.file, start: 0, end: 0 };
-    let mut scope = Scope { sources, file, transports: &names, report };
+    let nodes = machine.near.map(Near::numa_nodes).unwrap_or_default();
+    let mut scope = Scope { sources, file, transports: &names, nodes: &nodes, report };
     let node = node::read(root.get("node"), &mut scope);
     let (limits, said) = limits::read(root.get("limits"), &mut scope);
     let before = errors(scope.report);
@@ -100,6 +104,7 @@ pub fn lower(
     let directory = directory::read(root.get("directory"), &mut scope);
     let nics = nics::read(root, &graph.transports, &mut scope);
     transports::describe(&mut graph.transports, &nics);
+    let topology = topology::read(root.get("topology"), &graph.transports, &mut scope);
     let known: Vec<&str> = declared(root, "peers").collect();
     let known = directory.is_none().then_some(known.as_slice());
     let routes = routes::read(root.get("routes"), known, &mut scope);
@@ -118,6 +123,7 @@ pub fn lower(
         metrics_listen: settings.metrics_listen,
         directory,
         nics,
+        topology,
         routes,
         later: Vec::new(),
         blueprint: graph.blueprint,

@@ -6,7 +6,9 @@ use crate::body::{self, Form};
 use crate::codes;
 use crate::config::{NicConfig, TransportConfig};
 use crate::finding::Finding;
-use crate::schema::{Change, Key, Kind, Later};
+use crate::numa;
+use crate::schema::{Change, Key, Kind, Values};
+use crate::segments;
 use crate::suggest;
 use crate::transports;
 use crate::tree::{Entry, Table, Tree};
@@ -16,8 +18,6 @@ const fn key(name: &'static str, kind: Kind, doc: &'static str) -> Key {
     Key { name, kind, default: None, required: false, doc, change: Change::Rebuild, ..Key::PLAIN }
 }
 
-const NEAR: Option<Later> = Some(Later::harmless("topology: until then all NICs count as equally near"));
-
 /// Keys of a NIC.
 pub const KEYS: &[Key] = &[
     key(
@@ -26,24 +26,26 @@ pub const KEYS: &[Key] = &[
         "The interface as `ip link` or `ibv_devices` lists it; without it, the NIC's name.",
     ),
     key("address", Kind::Text, "Source address of its connections, without a port."),
-    Key { later: NEAR, ..key("numa", Kind::Count { min: 0, max: 1023 }, "NUMA node it is attached to.") },
-    Key {
-        later: NEAR,
-        ..key(
-            "rail",
-            Kind::Count { min: 0, max: 1023 },
-            "Rail: NICs of equal number reach each other over one switch.",
-        )
-    },
-    Key {
-        later: NEAR,
-        ..key(
-            "speed",
-            Kind::Rate { min: 1_000_000, max: 100_000_000_000_000 },
-            "Speed of its link, such as \"200Gbit/s\": faster NICs get more.",
-        )
-    },
-    Key { later: NEAR, ..key("gpus", Kind::Texts, "GPUs it is next to, such as [\"cuda:0\"].") },
+    key(
+        "numa",
+        Kind::Count { min: 0, max: 1023 },
+        "NUMA node it is attached to; without it, as the system tells.",
+    ),
+    key(
+        "rail",
+        Kind::Count { min: 0, max: 1023 },
+        "Rail: NICs of equal number reach each other over one switch.",
+    ),
+    key(
+        "speed",
+        Kind::Rate { min: 1_000_000, max: 100_000_000_000_000 },
+        "Speed of its link, such as \"200Gbit/s\": faster NICs get more; without it, as the system tells.",
+    ),
+    key(
+        "gpus",
+        Kind::Texts,
+        "GPUs it is next to, such as [\"cuda:0\"]; without it, as the PCI buses of the system tell.",
+    ),
 ];
 
 /// Reads all of them, in the order of the file.
@@ -94,13 +96,16 @@ fn one(entry: &Entry, used: &[TransportConfig], scope: &mut Scope<'_>) -> Option
             scope.report.push(finding.help(help));
         }
     }
-    gpus(body.values.texts("gpus"), body.span("gpus", entry.key_span), scope);
-    Some(NicConfig { name: entry.key.clone(), device, address: source, values: body.values })
-}
-
-fn gpus(names: &[String], at: crate::source::Span, scope: &mut Scope<'_>) {
-    for bad in names.iter().filter(|name| crate::segments::gpu(name).is_none()) {
+    numa::judge(&body, scope);
+    for bad in body.values.texts("gpus").iter().filter(|name| segments::gpu(name).is_none()) {
+        let at = body.span("gpus", entry.key_span);
         let finding = Finding::error(codes::WORD, at, format!("`{bad}` is not a GPU"));
         scope.report.push(finding.help("write \"cuda:0\" for the first, \"cuda:1\" for the second"));
     }
+    Some(NicConfig { name: entry.key.clone(), device, address: source, values: body.values })
+}
+
+/// The GPUs that a NIC says it is next to.
+pub(crate) fn gpus(values: &Values) -> Vec<u16> {
+    values.texts("gpus").iter().filter_map(|name| segments::gpu(name)?.try_into().ok()).collect()
 }

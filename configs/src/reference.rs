@@ -128,5 +128,6 @@ pub fn kind(kind: &Kind) -> String {
         Kind::BytesPerTransport(words, ..) => {
             format!("{} or size (bytes) or a table of transport to size", any(words))
         }
+        Kind::WordOrTexts(words) => format!("{} or a table of name to array of text", any(words)),
     }
 }

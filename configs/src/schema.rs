@@ -68,6 +68,8 @@ pub enum Kind {
     Transports,
     /// One size, or a table of transport name to size.
     BytesPerTransport(&'static [&'static str], u64, u64),
+    /// One of these words, or a table of name to array of text.
+    WordOrTexts(&'static [&'static str]),
 }
 
 /// Whether a change of the value can be taken while the node runs.
@@ -169,6 +171,8 @@ pub enum Value {
     Texts(Vec<String>),
     /// A table of name to size.
     PerName(BTreeMap<String, u64>),
+    /// A table of name to array of text.
+    TextsPerName(BTreeMap<String, Vec<String>>),
 }
 
 /// The typed values of one table: every key that has a value, from file, preset or default.

@@ -7,6 +7,7 @@ use crate::codes;
 use crate::config::{PullFrom, SegmentConfig, SegmentKind};
 use crate::finding::Finding;
 use crate::names;
+use crate::numa;
 use crate::schema::{Change, Key, Kind, Later};
 use crate::source::Span;
 use crate::suggest;
@@ -42,7 +43,6 @@ pub const DRAM: &[Key] = &[
         kind: Kind::Count { min: 0, max: 1023 },
         doc: "NUMA node that the memory is taken from; without it, where the system puts it.",
         change: Change::Restart,
-        later: Some(Later::harmless("placement of memory")),
         ..Key::PLAIN
     },
     Key {
@@ -173,6 +173,7 @@ fn one(entry: &Entry, scope: &mut Scope<'_>) -> Option<SegmentConfig> {
     if let Some(later) = decl.later {
         scope.report.push(body::comes_later(&format!("kind = \"{word}\""), later, at));
     }
+    numa::judge(&body, scope);
     let number = |key| body.values.number(key).unwrap_or(1);
     let path = || PathBuf::from(body.values.text("path").unwrap_or(""));
     let kind = match decl.name {
@@ -189,7 +190,8 @@ fn one(entry: &Entry, scope: &mut Scope<'_>) -> Option<SegmentConfig> {
         _ => SegmentKind::Dram { size: number("size") },
     };
     let access = body.values.text("access").unwrap_or("read_write").to_owned();
-    Some(SegmentConfig { name: entry.key.clone(), kind, access })
+    let numa = body.values.number("numa").and_then(|node| u16::try_from(node).ok());
+    Some(SegmentConfig { name: entry.key.clone(), kind, access, numa })
 }
 
 fn kind<'a>(entry: &'a Entry, scope: &mut Scope<'_>) -> Option<(&'a str, &'static SegmentDecl, Span)> {

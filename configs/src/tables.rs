@@ -3,7 +3,8 @@
 
 use crate::schema::{Catalog, Change, Key, Kind, Later};
 use crate::{
-    directory, edges, limits, nics, node, pools, routes, segments, settings, stages, transports, wait,
+    directory, edges, limits, nics, node, pools, routes, segments, settings, stages, topology, transports,
+    wait,
 };
 
 /// Tables and keys at the top of a file.
@@ -19,6 +20,7 @@ pub const TOP: &[&str] = &[
     "peers",
     "segments",
     "nics",
+    "topology",
     "routes",
     "directory",
     "auth",
@@ -36,6 +38,7 @@ const SINGLE: &[(&str, &[Key], &str)] = &[
         limits::KEYS,
         "The size of everything that is planned at start, which nothing grows beyond, and the times after which a node gives up.",
     ),
+    ("topology", topology::KEYS, "What lies near to what, where that is not as the system tells."),
     ("directory", directory::KEYS, "Where peers are found that `[peers]` does not list."),
     ("auth", settings::AUTH, "How peers prove who they are."),
     ("admin", settings::ADMIN, "Talking to a running node."),

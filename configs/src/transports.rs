@@ -5,6 +5,7 @@ use crate::codes;
 use crate::config::{Interface, NicConfig, TransportConfig};
 use crate::finding::Finding;
 use crate::names;
+use crate::nics;
 use crate::schema::{Catalog, Change, Key, Kind, Later};
 use crate::source::Span;
 use crate::tree::{Entry, Table, Tree};
@@ -76,7 +77,7 @@ fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<Transp
         }
         nics.push(entry.key.clone());
     }
-    let device = |nic: &String| Interface { device: named.then(|| nic.clone()), address: None };
+    let device = |nic: &String| Interface { device: named.then(|| nic.clone()), ..Interface::default() };
     let interfaces = nics.iter().map(device).collect();
     let (name, kind) = (entry.key.clone(), kind.name.to_owned());
     Some(TransportConfig { name, kind, nics, interfaces, values: body.values })
@@ -88,7 +89,16 @@ pub fn describe(transports: &mut [TransportConfig], nics: &[NicConfig]) {
         for (name, interface) in transport.nics.iter().zip(&mut transport.interfaces) {
             let Some(nic) = nics.iter().find(|nic| nic.name == *name) else { continue };
             let chosen = interface.device.is_some() || nic.values.text("device").is_some();
-            *interface = Interface { device: chosen.then(|| nic.device.clone()), address: nic.address };
+            let said = |key| nic.values.number(key);
+            let small = |key| said(key).and_then(|n| u16::try_from(n).ok());
+            *interface = Interface {
+                device: chosen.then(|| nic.device.clone()),
+                address: nic.address,
+                numa: small("numa"),
+                rail: small("rail"),
+                bits_per_s: said("speed"),
+                gpus: nic.values.0.contains_key("gpus").then(|| nics::gpus(&nic.values)),
+            };
         }
     }
 }

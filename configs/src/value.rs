@@ -21,6 +21,8 @@ pub struct Scope<'a> {
     pub file: Span,
     /// Names of the declared transports; none: they could not be read, and none is missed.
     pub transports: &'a [String],
+    /// NUMA nodes of this machine; none: they are not known, and none is missed.
+    pub nodes: &'a [u32],
     /// Where findings go.
     pub report: &'a mut Report,
 }
@@ -62,7 +64,7 @@ pub fn default_of(key: &Key, text: &str) -> Result<Value, String> {
     let parsed = structured.then(|| crate::document::parse_value(text, span.source, 0)).flatten();
     let sources = Sources::default();
     let mut report = Report::default();
-    let scope = Scope { sources: &sources, file: span, transports: &[], report: &mut report };
+    let scope = Scope { sources: &sources, file: span, transports: &[], nodes: &[], report: &mut report };
     typed(key, parsed.as_ref().unwrap_or(&bare), &scope)
         .map_err(|no| format!("the default of `{}`: {} ({})", key.name, no.message, no.help))
 }
@@ -123,7 +125,26 @@ fn typed(key: &Key, node: &Node, scope: &Scope<'_>) -> Result<Value, Refusal> {
             }
             _ => word_or_size(key, node, words, min, max),
         },
+        Kind::WordOrTexts(words) => word_or_texts(key, node, words),
     }
+}
+
+fn word_or_texts(key: &Key, node: &Node, words: &[&str]) -> Result<Value, Refusal> {
+    let Tree::Table(table) = &node.value else {
+        let said = text(key, node, "a table").map_err(|no| Refusal {
+            help: format!("write {} or {{ name = [\"…\"] }}", quoted(words).replace(", ", " or ")),
+            ..no
+        })?;
+        return one_of(key, said, words, node.span).map(Value::Text);
+    };
+    let mut all = BTreeMap::new();
+    for entry in &table.entries {
+        let listed = list(key, &entry.node, |item| Ok(text(key, item, "a string")?.to_owned()))?;
+        if let Value::Texts(texts) = listed {
+            all.insert(entry.key.clone(), texts);
+        }
+    }
+    Ok(Value::TextsPerName(all))
 }
 
 fn word_or_size(key: &Key, node: &Node, words: &[&str], min: u64, max: u64) -> Result<Value, Refusal> {

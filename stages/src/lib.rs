@@ -46,6 +46,7 @@ mod spec;
 mod sync;
 #[cfg(test)]
 mod testing;
+pub mod topology;
 pub mod traffic;
 mod wheel;
 pub mod window;
@@ -59,6 +60,7 @@ pub use delivery::{AwaitError, DescriptorError, Doorbell, WhenDone};
 pub use feed::ListenError;
 pub use key::Key;
 pub use ledger::Summary;
+pub use pipeline_configs::Location;
 pub use reason::{Failure, Reason};
 pub use request::{Options, Remote, Request};
 pub use world::World;

@@ -108,6 +108,10 @@ pub struct LinkLife {
     pub resting: AtomicBool,
     /// Work requests chosen for it and not ended: what `nic_select` balances by.
     pub outstanding: AtomicU32,
+    /// Their bytes: what it balances NICs by. Only of a link that [`Self::weighs`].
+    pub bytes: AtomicU64,
+    /// Whether bytes are counted: its transport has NICs to choose from.
+    weighs: bool,
     /// Whether it may still write at its target when it is dead.
     pub fence: Fence,
 }
@@ -116,6 +120,29 @@ impl LinkLife {
     /// Of a link to this start of a peer.
     pub fn to(view: &PeerView) -> Self {
         Self { fence: Fence::new(view.unfenced.clone()), ..Self::default() }
+    }
+
+    /// Of a link of a transport with so many NICs.
+    pub fn among(self, nics: usize) -> Self {
+        Self { weighs: nics > 1, ..self }
+    }
+
+    /// Slices were chosen for it.
+    #[inline]
+    pub(crate) fn add(&self, slices: u32, bytes: u64) {
+        self.outstanding.fetch_add(slices, Ordering::Relaxed);
+        if self.weighs {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Slices that were chosen for it have ended, or go elsewhere.
+    #[inline]
+    pub(crate) fn end(&self, slices: u32, bytes: u64) {
+        self.outstanding.fetch_sub(slices, Ordering::Relaxed);
+        if self.weighs {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 
     /// It dies with a stage that panicked: nobody chooses it any more, and what of it had begun is unfenced, unless its

@@ -16,6 +16,7 @@ use crate::peer_events::Watchers;
 use crate::peers::Peers;
 use crate::seats::Seats;
 use crate::segments::SegmentTable;
+use crate::topology::Topology;
 
 /// A declared transport.
 pub struct TransportEntry {
@@ -49,6 +50,8 @@ pub struct World {
     pub files: Desk,
     /// Declared transports, in the order of the file.
     pub transports: Vec<TransportEntry>,
+    /// What lies near to what.
+    pub topology: Topology,
     /// Known peers.
     pub peers: Peers,
     /// Requests, slices, batches, windows.

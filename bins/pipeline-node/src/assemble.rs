@@ -18,6 +18,7 @@ use pipeline_stages::peer_events::Watchers;
 use pipeline_stages::peers::Peers;
 use pipeline_stages::seats::Seats;
 use pipeline_stages::segments::SegmentTable;
+use pipeline_stages::topology::{Sysfs, Topology};
 use pipeline_stages::world::TransportEntry;
 use pipeline_stages::{Client, Inlet, Key, SubmitError, World};
 use pipeline_transports::control::SharedKey;
@@ -116,6 +117,7 @@ fn world(config: &Config, events: Sender<Event>, wrap: Wrap<'_>) -> Result<World
         ledger: Arc::new(Ledger::new(Sizes::of(config), regions.clone())),
         regions,
         segments: SegmentTable::new(SEGMENTS),
+        topology: Topology::of(config, &Sysfs::of_machine()),
         files: Desk::new(FILE_JOBS),
         transports,
         peers: Peers::new(size(config.limits.peers)),

@@ -180,6 +180,7 @@ fn loopback(
     let (values, usual) = (&config.values, LoopbackSettings::default());
     let settings = LoopbackSettings {
         name: config.name.clone(),
+        nics: config.nics.clone(),
         lanes: values.number("lanes").map_or(usual.lanes, |n| n as u16),
         preferred_bytes: values.number("prefers").unwrap_or(usual.preferred_bytes),
         queue: values.number("depth").map_or(usual.queue, |n| n as usize),
@@ -195,8 +196,12 @@ fn sim(
     let (values, usual) = (&config.values, SimSettings::default());
     let number = |key| values.number(key).unwrap_or(0);
     let ns = |key, usual| values.time(key).map_or(usual, |t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
+    // What the file says of a NIC's speed is simulated too.
+    let speed = |nic: &Interface| nic.bits_per_s.map_or_else(|| number("bytes_per_s"), |bits| bits / 8);
     let settings = SimSettings {
         name: config.name.clone(),
+        nics: config.nics.clone(),
+        nic_bytes_per_s: config.interfaces.iter().map(speed).collect(),
         seed: number("seed"),
         lanes: values.number("lanes").map_or(usual.lanes, |n| n as u16),
         preferred_bytes: values.number("prefers").unwrap_or(usual.preferred_bytes),

@@ -195,7 +195,7 @@ async fn dial_inner(
         incarnation: session.hello.incarnation,
         avoid: dialled.paths.avoid(transport, nic),
     };
-    let life = Arc::new(LinkLife::to(&dialled.peer.view.load()));
+    let life = Arc::new(LinkLife::to(&dialled.peer.view.load()).among(entry.transport.nics().len()));
     let owed = Owed {
         life: life.clone(),
         reap: (Half::Reap, transport, nic, pair),

@@ -1,8 +1,6 @@
 //! Completions that say *done*, a batch at a time: what most are, and nothing speaks against those, however late they come.
 //! Deliberately nothing else: every other outcome is judged one by one.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use pipeline_graph::{BATCH, Outlet};
 use pipeline_transports::{LinkId, Outcome};
 
@@ -18,17 +16,18 @@ const FEW: usize = 4096;
 struct Run {
     link: LinkId,
     ended: u32,
+    bytes: u64,
 }
 
 impl Run {
     /// They are no longer outstanding.
     #[inline]
     fn settle(&mut self, links: &mut Links<Lane>) {
-        let ended = std::mem::take(&mut self.ended);
+        let (ended, bytes) = (std::mem::take(&mut self.ended), std::mem::take(&mut self.bytes));
         if ended > 0
             && let Some(lane) = links.find(self.link).and_then(|i| links.get(i))
         {
-            lane.life.outstanding.fetch_sub(ended, Relaxed);
+            lane.life.end(ended, bytes);
         }
     }
 }
@@ -37,6 +36,15 @@ impl CqReap {
     /// What comes next and is done, as long as there is room: what most completions are, and nothing speaks against those.
     /// Whether any was.
     pub(super) fn deliver_done(&mut self, at: usize, out: &mut Outlet<Key>) -> bool {
+        // Whoever has one NIC does not pay for those that have several.
+        match self.drives[at].gauge.is_some() {
+            true => self.deliver_weighed::<true>(at, out),
+            false => self.deliver_weighed::<false>(at, out),
+        }
+    }
+
+    #[inline]
+    fn deliver_weighed<const WEIGHS: bool>(&mut self, at: usize, out: &mut Outlet<Key>) -> bool {
         let ledger = &*self.world.ledger;
         let drive = &mut self.drives[at];
         let (mut keys, mut n, mut bytes, mut lane) = ([Key::default(); BATCH], 0, 0, Run::default());
@@ -57,6 +65,10 @@ impl CqReap {
                 lane.link = completion.link;
             }
             lane.ended += 1;
+            if WEIGHS {
+                lane.bytes += slot.len();
+                drive.done_bytes += slot.len();
+            }
             keys[n] = key;
             n += 1;
             bytes += slot.len();

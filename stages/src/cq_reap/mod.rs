@@ -28,6 +28,7 @@ use crate::peer::LinkLife;
 use crate::reason::{Code, Reason, StageIx};
 use crate::seats::{self, Joined};
 use crate::spec::{Making, ports};
+use crate::topology::speeds::Gauge;
 use crate::world::{Own, World};
 use fencing::Fencing;
 use verdict::{Verdict, judge};
@@ -75,7 +76,21 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         let transport = world.transports[usize::from(seat.place.0)].transport.clone();
         let completions = Completions::with_capacity(BATCH);
         let fenced = transport.caps().fenced;
-        Drive { transport, fenced, half: None, joined: false, seat, completions, next: 0 }
+        let speeds = world.topology.speeds(seat.place.0);
+        // With one NIC there is nothing to choose by its speed.
+        let speed = if speeds.len() > 1 { speeds.get(usize::from(seat.place.1)) } else { None };
+        let gauge = speed.cloned().map(Gauge::new);
+        Drive {
+            transport,
+            fenced,
+            half: None,
+            joined: false,
+            seat,
+            completions,
+            next: 0,
+            gauge,
+            done_bytes: 0,
+        }
     };
     Ok(Box::new(CqReap {
         drives: seats::places(making, seat).into_iter().map(join).collect(),
@@ -103,6 +118,10 @@ struct Drive {
     completions: Completions,
     /// The first completion that was not delivered.
     next: usize,
+    /// How fast its NIC is, where there are several.
+    gauge: Option<Gauge>,
+    /// Bytes that it has not been told of.
+    done_bytes: u64,
 }
 
 impl Drive {
@@ -111,6 +130,14 @@ impl Drive {
         if self.half.is_none() && (!self.joined || !self.seat.mail.is_empty()) {
             self.joined = true;
             self.half = world.seats.reap(self.seat.place, &*self.transport);
+        }
+    }
+
+    /// Tells what has completed to whoever measures the NIC.
+    #[inline]
+    fn gauge_speed(&mut self, now: Nanos) {
+        if let (Some(gauge), Some(half), 1..) = (&mut self.gauge, &self.half, self.done_bytes) {
+            gauge.note(now, std::mem::take(&mut self.done_bytes), half.outstanding() > 0);
         }
     }
 }
@@ -254,7 +281,7 @@ impl CqReap {
                 half.abort(slot.link());
             }
             Cancelled::Discarding => {
-                lane.life.outstanding.fetch_sub(1, Relaxed);
+                lane.life.end(1, slot.len());
                 let late = Code::new(Reason::Deadline, self.stage);
                 let code = ledger.verdict(slot, now, self.stage).unwrap_or(late);
                 self.end_posted(key, position, code);
@@ -267,7 +294,7 @@ impl CqReap {
             // has let go of the buffer; whether a WRITE was applied nobody can tell.
             Cancelled::NotHere => {
                 tracing::error!(link = slot.link().0, "a transport has lost a completion");
-                lane.life.outstanding.fetch_sub(1, Relaxed);
+                lane.life.end(1, slot.len());
                 let late = Code::new(Reason::Deadline, self.stage);
                 let code = match slot.op() {
                     Op::Read => ledger.verdict(slot, now, self.stage).unwrap_or(late),
@@ -300,6 +327,7 @@ impl CqReap {
                 any |= drive.completions.has_moved();
             }
             any |= self.deliver(at, out, now);
+            self.drives[at].gauge_speed(now);
         }
         any
     }
@@ -372,7 +400,7 @@ impl CqReap {
         }
         note(slot, verdict);
         if let Some(lane) = lane {
-            lane.life.outstanding.fetch_sub(1, Relaxed);
+            lane.life.end(1, slot.len());
             if completion.outcome == Outcome::Begun && slot.op() == Op::Write && !fenced {
                 // Before anybody hears of the slice: what is written after that must not be overwritten.
                 lane.life.fence.demand();

@@ -1,11 +1,15 @@
 //! `nic_select`: chooses the link of a slice: of those to its peer over its transport the live one with least work
-//! outstanding. Where `wr_post` follows inline it is one of this worker's own links, because nobody else could post on it.
+//! outstanding; where the transport has several NICs, first the NIC, by the policy ([`spread`]). Where `wr_post` follows inline it is one of this worker's own links, because nobody else could post on it.
 //! Slices without a link wait here, by peer, and control is asked for one.
 //! Deliberately never stopped by one destination: a slice whose ring is full waits and the others go on. WRITEs and
 //! READs wait apart: no WRITE goes to a peer where a dead link may still write, but READs do.
 
+mod costs;
 mod mix;
+mod policy;
 mod reach;
+mod several;
+mod spread;
 mod stretch;
 
 use std::collections::VecDeque;
@@ -13,8 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use arc_swap::Guard;
-use pipeline_configs::schema::Change;
-use pipeline_configs::{Facts, Kind, StageKind, Values};
+use pipeline_configs::{Facts, StageKind, Values};
 use pipeline_graph::{
     Arming, Batch, Context, Contract, Drained, Flow, Nanos, Outlet, Polled, PortId, Seat, Shape, Stage,
 };
@@ -30,21 +33,15 @@ use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
 use crate::world::{Own, World};
 use mix::{Lanes, Mix};
-pub(crate) use reach::Reach;
+use reach::Reach;
+pub(crate) use several::next;
+use spread::Spread;
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
     name: "nic_select",
     summary: "Chooses the link of a slice.",
-    keys: &[pipeline_configs::Key {
-        name: "policy",
-        kind: Kind::Word(&["topology"]),
-        default: Some("topology"),
-        required: false,
-        doc: "How it chooses; topology: the nearest NIC; among equals the live link with least work outstanding.",
-        change: Change::Live,
-        ..pipeline_configs::Key::PLAIN
-    }],
+    keys: policy::KEYS,
     shape,
     later: None,
 };
@@ -71,6 +68,8 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         mixes: vec![Mix::default(); peers].into(),
         now: 0,
         reach: Reach::of(&making.config, making.stage, seat),
+        several: making.config.transports.iter().map(|t| t.nics.len() > 1).collect(),
+        spread: Spread::of(&making.config, making.values()),
         stage: making.ix(),
     };
     Ok(Box::new(Select { world, chooser }))
@@ -117,6 +116,10 @@ struct Chooser {
     holding: Holding,
     /// What goes to each peer.
     mixes: Box<[Mix]>,
+    /// Which transports have NICs to choose from.
+    several: Box<[bool]>,
+    /// The choice among those.
+    spread: Spread,
     /// As of this run or poll.
     now: Nanos,
 }
@@ -172,7 +175,7 @@ impl Chooser {
 
     /// Places a slice; `sight` is the peer of the last one, and of the next ones as a rule.
     fn place(
-        &self,
+        &mut self,
         world: &World,
         sight: &mut Option<Sight>,
         key: Key,
@@ -190,6 +193,9 @@ impl Chooser {
         let Some(transport) = slot.transport() else { return Placed::Failed(Reason::NoRoute) };
         let placed = match sight.unfenced && slot.op() == Op::Write {
             true => Placed::Unfenced(sight.version),
+            false if self.has_several(transport) => {
+                self.send_several(world, sight, transport, key, slot, share, out)
+            }
             false => send(self.reach, &sight.links, transport, key, slot, share, out),
         };
         match placed {
@@ -309,21 +315,18 @@ impl Chooser {
     }
 }
 
-/// The live links over a transport that a slice may take.
+/// The live links over a transport that a slice may take: those that do not rest, if there are any.
 #[inline]
 fn live(reach: Reach, links: &[LinkRef], transport: u16) -> impl Iterator<Item = &LinkRef> {
-    links.iter().filter(move |l| l.transport == transport && reach.has(l) && !l.life.is_dead())
+    let lives = move |l: &&LinkRef| l.transport == transport && reach.has(l) && !l.life.is_dead();
+    let all_rest = links.iter().filter(lives).all(|l| l.life.is_resting());
+    links.iter().filter(move |l| lives(l) && (all_rest || !l.life.is_resting()))
 }
 
 /// Of some links the one with least work outstanding.
 #[inline]
 fn least<'a>(links: impl Iterator<Item = &'a LinkRef>) -> Option<&'a LinkRef> {
     links.min_by_key(|l| l.life.outstanding.load(Relaxed))
-}
-
-/// The link that a slice would take now if all lanes were for it.
-pub(crate) fn best(links: &[LinkRef], transport: u16) -> Option<&LinkRef> {
-    least(live(Reach::ALL, links, transport))
 }
 
 /// Chooses among the links, and pushes.

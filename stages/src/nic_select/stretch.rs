@@ -41,17 +41,20 @@ impl Chooser {
         if !is_ours(slot) || (sight.unfenced && slot.op() == Op::Write) {
             return 0;
         }
-        let (transport, is_small) = (slot.transport(), is_small(first, slot));
+        let is_small = is_small(first, slot);
         let lanes = self.lanes(first, slot);
-        let Some(mut choices) = transport.and_then(|t| Choices::among(self.reach, &sight.links, t, lanes))
-        else {
+        let Some(transport) = slot.transport() else { return 0 };
+        if self.has_several(transport) {
+            return self.send_stretch_over_several(world, sight, input, out, transport, lanes);
+        }
+        let Some(mut choices) = Choices::among(self.reach, &sight.links, transport, lanes) else {
             return 0;
         };
         let (mut keys, mut n) = ([Key::default(); BATCH], 0);
         for key in input.iter() {
             let Some(slot) = ledger.look(key) else { break };
             let goes_along = slot.request() == request
-                || (Way::of(slot) == way && slot.transport() == transport && is_ours(slot));
+                || (Way::of(slot) == way && slot.transport() == Some(transport) && is_ours(slot));
             if !goes_along || self::is_small(key, slot) != is_small {
                 break;
             }
@@ -86,15 +89,26 @@ struct Choices<'a> {
 }
 
 impl<'a> Choices<'a> {
-    /// `None`: there is none, or too many.
+    /// `None`: there is none, or too many. Links that rest count where no other lives.
     fn among(reach: Reach, links: &'a [LinkRef], transport: u16, lanes: Lanes) -> Option<Self> {
+        let of = |resting| Self::of(reach, links, transport, lanes, resting);
+        of(false).or_else(|| of(true))
+    }
+
+    #[inline]
+    fn of(reach: Reach, links: &'a [LinkRef], transport: u16, lanes: Lanes, resting: bool) -> Option<Self> {
         let mut choices = Self { links, at: [0; MOST], load: [0; MOST], chosen: [0; MOST], n: 0 };
         for (at, link) in links.iter().enumerate() {
-            if link.transport != transport || !reach.has(link) || link.life.is_dead() {
+            let life = &*link.life;
+            if link.transport != transport
+                || !reach.has(link)
+                || life.is_dead()
+                || life.is_resting() != resting
+            {
                 continue;
             }
             *choices.at.get_mut(choices.n)? = at as u32;
-            choices.load[choices.n] = link.life.outstanding.load(Relaxed);
+            choices.load[choices.n] = life.outstanding.load(Relaxed);
             choices.n += 1;
         }
         match lanes {
@@ -177,6 +191,10 @@ mod tests {
         choices.take_back(LinkId(1));
         let outstanding: Vec<u32> = links.iter().map(|l| l.life.outstanding.load(Relaxed)).collect();
         assert_eq!(outstanding, [5, 4, 4, 0]);
+        // One that rests is chosen where no other lives, and only there.
+        links[1].life.resting.store(true, Relaxed);
+        assert_eq!(Choices::among(Reach::ALL, &links, 0, Lanes::All).unwrap().choose().id, LinkId(2));
+        assert_eq!(Choices::among(Reach::ALL, &links[1..2], 0, Lanes::All).unwrap().choose().id, LinkId(1));
         links[1].life.dead.store(true, Relaxed);
         assert_eq!(Choices::among(Reach::ALL, &links, 0, Lanes::All).unwrap().choose().id, LinkId(2));
         assert!(Choices::among(Reach::ALL, &links, 7, Lanes::All).is_none());

@@ -373,7 +373,7 @@ fn watch(ledger: &Ledger, lane: &Lane, holding: &mut Holding) {
 fn cast_adrift(ledger: &Ledger, lane: &mut Lane, holding: &mut Holding, adrift: &mut List) {
     while let Some(position) = lane.waiting.pop(ledger) {
         holding.let_go(ledger, position);
-        lane.life.outstanding.fetch_sub(1, Relaxed);
+        lane.life.end(1, ledger.at(position).len());
         adrift.push(ledger, position);
     }
 }
@@ -393,10 +393,10 @@ impl Stage<Key> for WrPost {
         let mut any = self.read_mail();
         let links = &mut self.links;
         self.holding.doom_overdue(&world.ledger, cx.now, |position| {
-            let link = world.ledger.at(position).link();
-            if let Some(lane) = links.find(link).and_then(|i| links.get(i)) {
+            let slot = world.ledger.at(position);
+            if let Some(lane) = links.find(slot.link()).and_then(|i| links.get(i)) {
                 lane.waiting.remove(&world.ledger, position);
-                lane.life.outstanding.fetch_sub(1, Relaxed);
+                lane.life.end(1, slot.len());
             }
         });
         any |= self.pump(cx.now);

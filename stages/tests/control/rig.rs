@@ -18,6 +18,7 @@ use pipeline_stages::peer::{Peer, PeerId};
 use pipeline_stages::peer_events::Watchers;
 use pipeline_stages::peers::Peers;
 use pipeline_stages::segments::SegmentTable;
+use pipeline_stages::topology::Topology;
 use pipeline_stages::world::TransportEntry;
 use pipeline_transports::loopback::{Loopback, LoopbackSettings};
 use pipeline_transports::tcp::{Settings as TcpSettings, TcpTransport};
@@ -93,6 +94,7 @@ pub fn world(name: &str, with: With) -> (Arc<World>, Receiver<Event>) {
         segments: SegmentTable::new(64),
         files: Desk::new(64),
         transports,
+        topology: Topology::default(),
         peers: Peers::new(8),
         ledger: Arc::new(Ledger::new(sizes, regions.clone())),
         regions,

@@ -24,6 +24,7 @@ use pipeline_stages::peer_events::Watchers;
 use pipeline_stages::peers::Peers;
 use pipeline_stages::seats::Seats;
 use pipeline_stages::segments::SegmentTable;
+use pipeline_stages::topology::{Sysfs, Topology};
 use pipeline_stages::world::TransportEntry;
 use pipeline_stages::{Client, Key, Remote, World, catalog};
 use pipeline_transports::control::Control;
@@ -192,6 +193,7 @@ pub fn world_in(
         regions,
         segments: SegmentTable::new(8),
         files: Desk::new(1),
+        topology: Topology::of(config, &Sysfs::silent()),
         peers: Peers::new(config.limits.peers as usize),
         mail: PostOffice::default(),
         seats: Seats::default(),

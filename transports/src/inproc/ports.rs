@@ -9,16 +9,21 @@ use crate::link::Wakes;
 use crate::transport::{NicId, PairId};
 
 /// See the file's head.
-#[derive(Default)]
 pub(crate) struct Ports {
+    nics: usize,
     pairs: Mutex<BTreeMap<(NicId, PairId), Wakes>>,
 }
 
 impl Ports {
+    /// Of so many NICs.
+    pub(crate) fn new(nics: usize) -> Self {
+        Self { nics, pairs: Mutex::default() }
+    }
+
     /// Notes a pair; one that is attached again goes on under its new wakers.
     pub(crate) fn attach(&self, nic: NicId, pair: PairId, wakes: Wakes) -> Result<(), Error> {
-        if nic != NicId(0) {
-            return Err(Error::BadArgument(format!("NIC {} of a transport that has one", nic.0)));
+        if usize::from(nic.0) >= self.nics {
+            return Err(Error::BadArgument(format!("NIC {} of a transport that has {}", nic.0, self.nics)));
         }
         let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         pairs.insert((nic, pair), wakes);
@@ -38,10 +43,10 @@ mod tests {
     use super::*;
     use crate::link::Waker;
 
-    /// A pair is attached on the NIC there is, before links are dialled on it, and may be again.
+    /// A pair is attached on a NIC there is, before links are dialled on it, and may be again.
     #[test]
     fn attached_first() {
-        let ports = Ports::default();
+        let ports = Ports::new(1);
         let wakes = || Wakes { post: Waker::none(), reap: Waker::none(), serve: Waker::none() };
         assert!(ports.wakes(NicId(0), PairId(3)).is_err());
         ports.attach(NicId(0), PairId(3), wakes()).unwrap();

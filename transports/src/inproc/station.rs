@@ -16,7 +16,8 @@ use crate::transport::{Offer, Path};
 /// See the file's head.
 pub(crate) struct Station {
     kind: &'static str,
-    nics: [String; 1],
+    name: String,
+    nics: Vec<String>,
     incarnation: u64,
     place: Place,
     pub(crate) regions: Arc<Regions>,
@@ -38,13 +39,14 @@ pub(crate) struct ReapEnd {
 }
 
 impl Station {
-    /// For the transport `name` of a node.
+    /// For the transport `name` of a node, over these NICs; without any it is one NIC of its own name.
     ///
     /// # Errors
     /// [`Error::BadArgument`] for a queue of 0, or an incarnation that another node of this process has;
     /// [`Error::Io`] without random bytes.
     pub(crate) fn new(
         (kind, name): (&'static str, &str),
+        nics: &[String],
         queue: usize,
         incarnation: u64,
         regions: Arc<Regions>,
@@ -54,27 +56,29 @@ impl Station {
                 "transport `{name}`: a queue of 0 takes no work request"
             )));
         }
+        let nics = if nics.is_empty() { vec![name.to_owned()] } else { nics.to_vec() };
         Ok(Self {
             kind,
-            nics: [name.to_owned()],
+            name: name.to_owned(),
+            ports: Ports::new(nics.len()),
+            nics,
             incarnation,
             place: Place::here(incarnation)?,
             _member: Membership::join(incarnation, &regions)?,
             regions,
-            ports: Ports::default(),
             queue,
             dialled: AtomicU64::new(0),
         })
     }
 
-    /// The one NIC, named after the transport.
+    /// Names of its NICs: at least one.
     pub(crate) fn nics(&self) -> &[String] {
         &self.nics
     }
 
     /// What a peer of this process must know.
     pub(crate) fn offer(&self) -> Offer {
-        Offer { kind: self.kind.into(), name: self.nics[0].clone(), body: self.place.encode() }
+        Offer { kind: self.kind.into(), name: self.name.clone(), body: self.place.encode() }
     }
 
     /// Finds the peer in this process and makes a link to it. There is nothing to wait for.

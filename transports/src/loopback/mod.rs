@@ -27,8 +27,10 @@ const MAX_BYTES: u64 = 1 << 40;
 /// What a file says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopbackSettings {
-    /// Its name in the file; also the name of its one NIC.
+    /// Its name in the file.
     pub name: String,
+    /// Names of its NICs; none: one of its own name.
+    pub nics: Vec<String>,
     /// Links a path.
     pub lanes: u16,
     /// The meaning of `slice = "auto"`, bytes.
@@ -39,7 +41,7 @@ pub struct LoopbackSettings {
 
 impl Default for LoopbackSettings {
     fn default() -> Self {
-        Self { name: KIND.into(), lanes: 1, preferred_bytes: 256 << 10, queue: 256 }
+        Self { name: KIND.into(), nics: Vec::new(), lanes: 1, preferred_bytes: 256 << 10, queue: 256 }
     }
 }
 
@@ -67,7 +69,8 @@ impl Loopback {
             max_bytes: MAX_BYTES,
             preferred_bytes: settings.preferred_bytes,
         };
-        let station = Station::new((KIND, &settings.name), settings.queue, incarnation, regions)?;
+        let station =
+            Station::new((KIND, &settings.name), &settings.nics, settings.queue, incarnation, regions)?;
         Ok(Self { station, caps, lanes: settings.lanes.max(1) })
     }
 }

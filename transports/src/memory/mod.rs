@@ -8,6 +8,7 @@ mod gpu;
 mod guard;
 mod local;
 mod mapping;
+mod numa;
 mod origin;
 mod region;
 mod regions;

@@ -324,6 +324,13 @@ impl Regions {
         Some((slot.pins.holders(generation)?, slot.peers.holders(generation)?))
     }
 
+    /// First address and length of a live region, without the lock: only to ask about, because it may be gone by then.
+    pub(super) fn range(&self, id: RegionId) -> Option<(u64, u64)> {
+        let (slot, generation) = self.slot(id)?;
+        slot.pins.holders(generation)?;
+        Some((slot.base.load(Ordering::Relaxed), slot.len.load(Ordering::Relaxed)))
+    }
+
     /// A [`Guard`] was dropped.
     pub(super) fn release(&self, index: u32) {
         self.slots[index as usize].peers.leave();

@@ -61,7 +61,8 @@ impl Sim {
             max_bytes: MAX_BYTES,
             preferred_bytes: settings.preferred_bytes,
         };
-        let station = Station::new((KIND, &settings.name), settings.queue, incarnation, regions)?;
+        let station =
+            Station::new((KIND, &settings.name), &settings.nics, settings.queue, incarnation, regions)?;
         Ok(Self { station, caps, settings: Arc::new(settings), staged: Arc::default() })
     }
 }
@@ -115,9 +116,13 @@ impl Transport for Sim {
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
         self.station.ports.attach(nic, pair, wake.clone())?;
         let regions = self.station.regions.clone();
+        let settings = match self.settings.nic_bytes_per_s.get(usize::from(nic.0)) {
+            Some(&bytes_per_s) => Arc::new(SimSettings { bytes_per_s, ..(*self.settings).clone() }),
+            None => self.settings.clone(),
+        };
         Ok(Halves {
             post: Box::new(PostHalf::new(wake.reap)),
-            reap: Box::new(ReapHalf::new(regions, wake.post, self.settings.clone(), self.staged.clone())),
+            reap: Box::new(ReapHalf::new(regions, wake.post, settings, self.staged.clone())),
             serve: None,
         })
     }

@@ -5,8 +5,12 @@ use crate::error::Error;
 /// See the file's head. The default delays a little and does nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimSettings {
-    /// Its name in the file; also the name of its one NIC.
+    /// Its name in the file.
     pub name: String,
+    /// Names of its NICs; none: one of its own name.
+    pub nics: Vec<String>,
+    /// Speed of the links of each NIC, index by index, where it is not `bytes_per_s`; 0 for no limit.
+    pub nic_bytes_per_s: Vec<u64>,
     /// Of all that is drawn.
     pub seed: u64,
     /// Links a path.
@@ -45,6 +49,8 @@ impl Default for SimSettings {
     fn default() -> Self {
         Self {
             name: super::KIND.into(),
+            nics: Vec::new(),
+            nic_bytes_per_s: Vec::new(),
             seed: 0,
             lanes: 1,
             preferred_bytes: 256 << 10,

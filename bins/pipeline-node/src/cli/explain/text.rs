@@ -52,14 +52,14 @@ fn decision(text: &mut String, direction: &str, decision: &Decision) {
             for nic in &chosen.nics {
                 let (live, wanted, outstanding) = (nic.live, nic.wanted, nic.outstanding);
                 let next =
-                    if chosen.next.as_ref() == Some(&nic.nic) { "; the next slice goes here" } else { "" };
+                    if chosen.next() == Some(nic.nic.as_str()) { "; the next slice goes here" } else { "" };
                 let name = &nic.nic;
                 let _ = writeln!(
                     text,
                     "    nic     {name}: {live} of {wanted} lanes live, {outstanding} slices on them{next}"
                 );
             }
-            if chosen.next.is_none() {
+            if chosen.next().is_none() {
                 let _ = writeln!(text, "    no lane is live: slices wait until one is dialled");
             }
         }
@@ -131,7 +131,7 @@ fn decided(decision: &Decision) -> Value {
         json!({
             "transport": chosen.transport, "type": chosen.kind, "why": format!("{:?}", chosen.why),
             "slice_bytes": chosen.slice_bytes, "nics": chosen.nics.iter().map(nic).collect::<Vec<_>>(),
-            "next_nic": chosen.next,
+            "next_nic": chosen.next(),
         })
     });
     let rejected = decision.rejected.iter().map(

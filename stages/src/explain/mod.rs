@@ -1,20 +1,23 @@
 //! Which way a transfer to a peer would take now, and why: asked of what the stages decide by, so that it cannot say
 //! anything else than they do. Deliberately only looks: nothing is sent, and nothing is waited for.
 
+mod nics;
+
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_configs::Config;
 use pipeline_graph::Mode;
 use pipeline_transports::Op;
 
-use crate::control::lanes;
-use crate::nic_select;
 use crate::peer::{Peer, PeerId, PeerState, PeerView};
 pub use crate::preference::Rejection;
+
 use crate::preference::{self, Preference};
 use crate::request_split::Sizes;
 use crate::world::World;
+pub use nics::{FromPlace, NicLanes, Passed};
+
+use nics::Nics;
 
 /// See the file's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,21 +84,18 @@ pub struct Chosen {
     pub slice_bytes: Option<u64>,
     /// The NICs that it may use, in order.
     pub nics: Vec<NicLanes>,
-    /// The NIC of the link that a slice would take now; `None`: it would wait for a link.
-    pub next: Option<String>,
+    /// How the stage `nic_select` chooses among them: its `policy`.
+    pub policy: String,
+    /// What it chooses for memory of each place that there is; of unknown place first.
+    pub from: Vec<FromPlace>,
 }
 
-/// The lanes of one NIC.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NicLanes {
-    /// Its name.
-    pub nic: String,
-    /// Lanes that there shall be to a peer.
-    pub wanted: usize,
-    /// Those that live.
-    pub live: usize,
-    /// Slices on them.
-    pub outstanding: u32,
+impl Chosen {
+    /// The NIC of the link that a slice would take now from memory of which nobody knows where it lies; `None`: it would
+    /// wait for a link.
+    pub fn next(&self) -> Option<&str> {
+        self.from.first()?.next.as_deref()
+    }
 }
 
 /// Explains the way to a peer; `None` for one that is not known.
@@ -106,6 +106,7 @@ pub fn explain(config: &Config, world: &World, peer: PeerId) -> Option<Explanati
     let sizes: Vec<_> = of_kind("request_split").map(|(at, s)| (at, Sizes::of(world, &s.values))).collect();
     let route = |(at, stage): (usize, &pipeline_configs::StageConfig)| {
         let look = Look {
+            config,
             world,
             target,
             view: &view,
@@ -141,6 +142,7 @@ fn is_behind(config: &Config, first: usize, then: usize) -> bool {
 
 /// A look at one peer through one route.
 struct Look<'a> {
+    config: &'a Config,
     world: &'a World,
     target: &'a Peer,
     view: &'a PeerView,
@@ -171,19 +173,8 @@ impl Look<'_> {
     fn chosen(&self, at: u16) -> Chosen {
         let entry = &self.world.transports[usize::from(at)];
         let named = self.preference.order()[..self.preference.named].contains(&at);
-        let links = self.target.links.load();
-        let nic = |(i, name): (usize, &String)| {
-            let on = |seat_nic: u16| usize::from(seat_nic) == i;
-            let live = links.iter().filter(|l| l.transport == at && on(l.nic.0) && !l.life.is_dead());
-            NicLanes {
-                nic: name.clone(),
-                wanted: lanes(self.world, at).filter(|((_, _, nic, _), _)| on(*nic)).count(),
-                live: live.clone().count(),
-                outstanding: live.map(|l| l.life.outstanding.load(Relaxed)).sum(),
-            }
-        };
-        let next =
-            nic_select::best(&links, at).and_then(|l| entry.transport.nics().get(usize::from(l.nic.0)));
+        let nics =
+            Nics { config: self.config, world: self.world, links: &self.target.links.load(), transport: at };
         let bytes = self.sizes.map(|(sizes, routed)| sizes.of_transport(routed.then_some(at)));
         Chosen {
             transport: entry.name.clone(),
@@ -194,8 +185,9 @@ impl Look<'_> {
                 (false, false) => Why::FirstDeclared,
             },
             slice_bytes: bytes.filter(|bytes| *bytes != u64::MAX),
-            nics: entry.transport.nics().iter().enumerate().map(nic).collect(),
-            next: next.cloned(),
+            nics: nics.lanes(),
+            policy: nics.policy().to_owned(),
+            from: nics.from_places(bytes.unwrap_or(1)),
         }
     }
 }

@@ -1,0 +1,64 @@
+//! A topology as Mooncake's priority matrix, and what such a matrix and `gpu_nics` say, laid over it.
+//! Deliberately by names of NICs or of their devices, whichever the matrix has.
+
+use std::collections::BTreeMap;
+
+use pipeline_configs::{Config, Lists, Location, Matrix};
+
+use super::nearness::NicPlace;
+use super::{Nearness, Nic, Ranking, Topology};
+
+fn goes_by(nic: &Nic, names: &[String]) -> bool {
+    names.iter().any(|name| nic.name == *name || nic.device.as_deref() == Some(name))
+}
+
+/// How near NICs are to a place: as `gpu_nics` says, else as a matrix does, else by what is known of each.
+pub(super) fn rank(
+    config: &Config,
+    location: Location,
+    nics: &[Nic],
+    known: impl Fn(&NicPlace) -> Nearness,
+) -> Ranking {
+    let said = match location {
+        Location::Gpu(gpu) => config.topology.gpu_nics.get(&gpu).map(|names| (gpu, names)),
+        _ => None,
+    };
+    let lists = config.topology.matrix.as_ref().and_then(|matrix| matrix.0.get(&location));
+    let near = |nic: &Nic| match (said, lists) {
+        (Some((gpu, names)), _) => {
+            // In place of what the NIC's own table says of GPUs.
+            let gpus = goes_by(nic, names).then(|| vec![gpu]);
+            known(&NicPlace { gpus, ..nic.place.clone() })
+        }
+        (None, Some(lists)) if goes_by(nic, &lists.preferred) => Nearness::Said,
+        (None, Some(lists)) if goes_by(nic, &lists.others) => Nearness::Other,
+        (None, Some(_)) => Nearness::Unlisted,
+        (None, None) => known(&nic.place),
+    };
+    Ranking::new(nics.iter().map(near).collect())
+}
+
+impl Topology {
+    /// The NICs of a transport as Mooncake's matrix: for each place the nearest group as preferred (all, where nobody knows
+    /// where memory or NICs lie), and the others.
+    pub fn matrix(&self, transport: u16) -> Matrix {
+        let nics = self.nics(transport);
+        // Mooncake knows devices.
+        let name = |nic: &u16| {
+            let nic = &nics[usize::from(*nic)];
+            nic.device.clone().unwrap_or_else(|| nic.name.clone())
+        };
+        let mut places = BTreeMap::new();
+        for (at, location) in self.places().iter().enumerate() {
+            let mut groups = self.ranking(transport, at as u16).groups().map(|(_, nics)| nics);
+            let preferred = groups.next().into_iter().flatten().map(name).collect();
+            let others = groups.flatten().map(name).collect();
+            places.insert(*location, Lists { preferred, others });
+        }
+        // It makes that up by itself from the others.
+        if places.len() > 1 {
+            places.remove(&Location::Any);
+        }
+        Matrix(places)
+    }
+}
