@@ -20,7 +20,7 @@ use pipeline_stages::seats::Seats;
 use pipeline_stages::segments::SegmentTable;
 use pipeline_stages::topology::{Sysfs, Topology};
 use pipeline_stages::world::TransportEntry;
-use pipeline_stages::{Client, Inlet, Key, SubmitError, World};
+use pipeline_stages::{Client, Inlet, Key, Location, SubmitError, World};
 use pipeline_transports::control::SharedKey;
 use pipeline_transports::memory::Memory;
 use pipeline_transports::{Access, Regions, Transport};
@@ -174,12 +174,21 @@ fn open_segments(world: &Arc<World>, book: &Book, segments: &[SegmentConfig]) ->
             SegmentKind::Dir { .. } => Access::ReadWrite,
         };
         world.segments.create(&segment.name, kind)?;
-        memories.push((Memory::allocate(bytes)?, access));
+        let memory = Memory::allocate(bytes)?;
+        if let Some(node) = segment.numa
+            && let Err(error) = memory.prefer_node(node)
+        {
+            tracing::warn!("segment `{}` lies where the system puts it: {error}", segment.name);
+        }
+        memories.push((memory, access));
     }
     let unregistered =
         |(at, e): (usize, Error)| Error::Start(format!("segment `{}`: {e}", segments[at].name));
     let regions = book.register_all(world, memories).map_err(unregistered)?;
     for (segment, region) in segments.iter().zip(regions) {
+        if let Some(node) = segment.numa {
+            world.topology.place(region.id(), Location::Cpu(node));
+        }
         book.publish(world, &segment.name, region.id())?;
         if let SegmentKind::Dir { path, buffer, pull } = &segment.kind {
             let opened = Root::open(&segment.name, path, region.id(), *buffer, self::access(&segment.access));

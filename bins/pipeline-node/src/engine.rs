@@ -17,7 +17,7 @@ use pipeline_stages::explain::Explanation;
 use pipeline_stages::ledger::Usage;
 use pipeline_stages::traffic::NicStats;
 use pipeline_stages::{
-    Batch, Client, Key, Options, Pick, PrepareError, Prepared, Reason, Request, SubmitError, World,
+    Batch, Client, Key, Location, Options, Pick, PrepareError, Prepared, Reason, Request, SubmitError, World,
 };
 use pipeline_transports::Access;
 use pipeline_transports::clock;
@@ -142,6 +142,19 @@ impl Engine {
     pub fn register_all(&self, memories: Vec<(Memory, Access)>) -> Result<Vec<Region>, Error> {
         self.here()?;
         self.inner.book.register_all(&self.inner.world, memories).map_err(|(_, error)| error)
+    }
+
+    /// Says where the memory of a region lies, so that NICs near to it are used: for memory of which the system does not tell,
+    /// such as that of a GPU. Without it the kernel is asked for its NUMA node. A place that neither the machine nor the file
+    /// has counts as unknown.
+    pub fn place(&self, region: &Region, location: Location) {
+        self.inner.world.topology.place(region.id(), location);
+    }
+
+    /// Where the memory of a region lies, as far as is known by now; memory that nobody has touched lies nowhere yet.
+    pub fn location(&self, region: &Region) -> Location {
+        let world = &self.inner.world;
+        world.topology.location(&world.regions, region.id(), world.time.now())
     }
 
     /// Takes a region back: its memory is the caller's again and nothing of ours touches it.

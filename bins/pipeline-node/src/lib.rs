@@ -68,13 +68,14 @@ pub use pipeline_stages::ledger::Usage;
 pub use pipeline_stages::notices::{Notice, Notices};
 pub use pipeline_stages::peer::PeerState;
 pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};
+pub use pipeline_stages::topology::{Nearness, Sysfs, Topology};
 pub use pipeline_stages::traffic::NicStats;
 pub use pipeline_stages::{
     AwaitError, Batch, DescriptorError, Doorbell, Failure, OnDoneError, Options, Pick, PrepareError,
     Prepared, Reason, Remote, Request, Status, SubmitError, Summary, WaitError, WhenDone,
 };
 pub use pipeline_stages::{
-    ListenError,
+    ListenError, Location,
     reason::{Mismatch, NoticeFault},
 };
 pub use pipeline_transports::control::{

@@ -50,8 +50,11 @@ pub struct Case {
     len: u64,
     slice: u64,
     peers: u32,
-    /// Slices that its transport keeps in flight.
+    /// Slices that its transport keeps in flight on each NIC.
     keeps: usize,
+    nics: usize,
+    /// Of `nic_select`.
+    policy: &'static str,
     /// `SLICES_NS_MAX` counts.
     pub judged: bool,
     /// Takes much memory: not in a smoke test.
@@ -66,6 +69,8 @@ const PLAIN: Case = Case {
     slice: 4 * KIB,
     peers: 1,
     keeps: 0,
+    nics: 1,
+    policy: "topology",
     judged: false,
     large: false,
 };
@@ -79,7 +84,18 @@ pub fn groups() -> Vec<Vec<Case>> {
     };
     let peers = |name, peers| Case { name, peers, requests: 1_000, len: 256 * KIB, ..PLAIN };
     let small_to = |name, peers| Case { name, peers, ..Case { requests: 60_000, len: 64, ..PLAIN } };
+    let over = |name, nics, policy| Case { name, nics, policy, ..PLAIN };
+    let small_over = |name, nics| Case { name, nics, ..Case { requests: 60_000, len: 64, ..PLAIN } };
     vec![
+        vec![
+            over("NICs: 1", 1, "topology"),
+            over("NICs: 2", 2, "topology"),
+            over("NICs: 8", 8, "topology"),
+            over("NICs: 8, least_loaded", 8, "least_loaded"),
+            over("NICs: 8, round_robin", 8, "round_robin"),
+            over("NICs: 8, hash", 8, "hash"),
+            small_over("NICs: 8, small", 8),
+        ],
         vec![
             Case { name: "inline: slices of 4 KiB", judged: true, ..PLAIN },
             Case { name: "inline: 60 000 requests of 64 B", judged: true, ..small },
@@ -138,9 +154,16 @@ pub struct Bed {
 impl Bed {
     pub fn new(case: &Case) -> Self {
         let slice = format!("{}B", case.slice);
-        let config = file("type = \"loopback\"", case.model, &case.limits(), &slice);
+        let names: Vec<String> = (0..case.nics).map(|nic| format!("\"n{nic}\"")).collect();
+        let transport = match case.nics {
+            1 => "type = \"loopback\"".to_owned(),
+            _ => format!("type = \"loopback\"\nnics = [{}]", names.join(", ")),
+        };
+        let select = format!("type = \"nic_select\", policy = \"{}\",", case.policy);
+        let model = case.model.replace("type = \"nic_select\",", &select);
+        let config = file(&transport, &model, &case.limits(), &slice);
         let mut there = target(&config, &[MEMORY], Access::ReadWrite);
-        let line = Line::keeping(case.keeps);
+        let line = Line::keeping(case.keeps, case.nics);
         there.view.offers = vec![line.offer()];
         let rig = Rig::start_over(&config, |_, _, _| line.clone());
         let peers: Vec<PeerId> = (0..case.peers).map(|n| rig.meet(&format!("peer-{n}"), &there)).collect();

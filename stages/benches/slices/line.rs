@@ -22,13 +22,13 @@ const IDLE: u32 = 64;
 /// See the file's head.
 pub struct Line {
     caps: Caps,
-    nics: [String; 1],
+    nics: Vec<String>,
     keeps: usize,
 }
 
 impl Line {
-    /// One that keeps `keeps` in flight.
-    pub fn keeping(keeps: usize) -> Arc<Self> {
+    /// One that keeps `keeps` in flight on each of so many NICs.
+    pub fn keeping(keeps: usize, nics: usize) -> Arc<Self> {
         let caps = Caps {
             two_sided: false,
             fenced: true,
@@ -39,7 +39,7 @@ impl Line {
             max_bytes: 1 << 40,
             preferred_bytes: 1 << 20,
         };
-        Arc::new(Self { caps, nics: ["mem".into()], keeps })
+        Arc::new(Self { caps, nics: (0..nics).map(|nic| format!("n{nic}")).collect(), keeps })
     }
 }
 

@@ -66,6 +66,16 @@ pub enum Passed {
 }
 
 impl Passed {
+    /// In a word, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NoLane => "no_lane",
+            Self::Rests => "rests",
+            Self::Farther(_) => "farther",
+            Self::NotItsTurn => "not_its_turn",
+        }
+    }
+
     /// In words.
     pub fn text(self) -> String {
         match self {

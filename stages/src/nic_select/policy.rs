@@ -6,7 +6,7 @@ use pipeline_configs::{Config, Key, Kind, Values};
 /// How a NIC is chosen where a transport has several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// Of the nearest group the one that would be done first with its outstanding bytes and these.
+    /// Of the nearest group the one that was given least for its speed, and that is not behind with its outstanding bytes.
     #[default]
     Topology,
     /// Of all NICs the one with the least outstanding bytes over its measured speed, distance weighed.
@@ -24,7 +24,7 @@ pub(super) const KEYS: &[Key] = &[
         kind: Kind::Word(&["topology", "least_loaded", "round_robin", "hash"]),
         default: Some("topology"),
         required: false,
-        doc: "How it chooses among several NICs; topology: of the nearest ones the one with the least bytes outstanding for its speed, and farther ones while those are saturated or down; least_loaded: of all by outstanding bytes over measured speed, distance weighed; round_robin: the nearest ones in turn; hash: of the nearest ones always the same for the same bytes. Within a NIC the lane with least work outstanding.",
+        doc: "How it chooses among several NICs; topology: of the nearest ones in equal shares for their speeds, as long as none is behind, and farther ones while those are saturated or down; least_loaded: of all by outstanding bytes over measured speed, distance weighed; round_robin: the nearest ones in turn; hash: of the nearest ones always the same for the same bytes. Within a NIC the lane with least work outstanding.",
         change: Change::Live,
         ..Key::PLAIN
     },

@@ -112,7 +112,7 @@ impl Chooser {
                 let _ = out.push(OUT, key);
                 return Placed::Sent;
             }
-            self.spread.shut(at, len);
+            self.spread.shut(&wanted, at, len);
         }
         Placed::NoRoom
     }

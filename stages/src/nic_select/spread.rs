@@ -17,6 +17,16 @@ use crate::ledger::NIL;
 use crate::peer::LinkRef;
 use crate::topology::{Ranking, Topology};
 
+/// A NIC is behind when it has more outstanding than the one with least, by more than a quarter and this many bytes: then it
+/// is given nothing until it has caught up.
+const BEHIND: u64 = 512 << 10;
+
+/// So many bytes that a NIC was given less than another one it is given later, and no more: what was long ago is forgotten.
+const OWED: u64 = 64 << 20;
+
+/// The cost of a byte on the fastest NIC.
+const UNIT: u64 = 1024;
+
 /// Blocks of memory that `hash` keeps together: a huge page, so that a NIC translates few of them.
 const BLOCK_BITS: u32 = 21;
 
@@ -43,6 +53,8 @@ struct Nic {
     cost: u64,
     /// What its outstanding bytes count for.
     load: u64,
+    /// What all bytes that it was given here count for, less what is forgotten.
+    given: u64,
 }
 
 impl Nic {
@@ -52,7 +64,7 @@ impl Nic {
         self.load.saturating_add(len.saturating_mul(self.cost))
     }
 
-    const NONE: Self = Self { first: NIL, last: NIL, room: 0, cost: 0, load: 0 };
+    const NONE: Self = Self { first: NIL, last: NIL, room: 0, cost: 0, load: 0, given: 0 };
 }
 
 /// Whose links, to whom, for what.
@@ -79,6 +91,8 @@ pub(super) struct Spread {
     /// Of each transport.
     saturated_at: Vec<u32>,
     costs: Costs,
+    /// By transport and NIC: see [`Nic::given`].
+    given: Vec<Vec<u64>>,
     /// Behind the NIC that was chosen last: ties go round.
     turn: usize,
     lanes: Vec<Lane>,
@@ -92,6 +106,7 @@ impl Spread {
             policy,
             saturated_at: saturations(config, values),
             costs: Costs::new(policy, config.transports.len()),
+            given: config.transports.iter().map(|t| vec![0; t.nics.len()]).collect(),
             turn: 0,
             lanes: Vec::new(),
             nics: Vec::new(),
@@ -105,7 +120,12 @@ impl Spread {
             return false;
         }
         let (ranking, saturated_at) = (wanted.ranking(), self.saturated_at[usize::from(wanted.transport)]);
+        let given = &mut self.given[usize::from(wanted.transport)];
+        let forgotten = given.iter().copied().max().unwrap_or(0).saturating_sub(OWED * UNIT);
         for (at, nic) in self.nics.iter_mut().enumerate().filter(|(_, nic)| nic.first != NIL) {
+            let given = &mut given[usize::from(ranking.at(at))];
+            *given = forgotten.max(*given);
+            nic.given = *given;
             nic.cost = self.costs.of(wanted.topology, wanted.transport, ranking, ranking.at(at));
             nic.load = nic.load.saturating_mul(nic.cost);
             // While small and large requests keep apart, the first lane of each NIC is for the small ones.
@@ -158,6 +178,9 @@ impl Spread {
         self.turn = position + 1;
         let nic = &mut self.nics[position];
         nic.load = nic.with(len);
+        nic.given = nic.given.saturating_add(len.saturating_mul(nic.cost));
+        let at = wanted.ranking().at(position);
+        self.given[usize::from(wanted.transport)][usize::from(at)] = nic.given;
         nic.room = nic.room.saturating_sub(1);
         let (mut best, mut at) = (nic.first, self.lanes[nic.first as usize].next);
         while let Some(lane) = self.lanes.get(at as usize) {
@@ -187,7 +210,7 @@ impl Spread {
         let in_group = |group: Range<usize>, room: bool| match self.policy {
             Policy::RoundRobin => self.next(group, room),
             Policy::Hash => self.rendezvous(group, block()),
-            Policy::Topology | Policy::LeastLoaded => self.first_done(group, len, room),
+            Policy::Topology | Policy::LeastLoaded => self.even(group, len, room),
         };
         // Where all are saturated the nearest ones are as good as others.
         groups()
@@ -208,6 +231,16 @@ impl Spread {
         self.candidates(group, room).next()
     }
 
+    /// Of those that are not behind the one that was given least: so NICs of equal speed get equal shares, although at each moment
+    /// one or the other is ahead, and slower ones get what they can carry.
+    #[inline]
+    fn even(&self, group: Range<usize>, len: u64, room: bool) -> Option<usize> {
+        let candidates = || self.candidates(group.clone(), room);
+        let least = candidates().map(|at| self.nics[at].with(len)).min()?;
+        let most = least.saturating_add((least / 4).max(UNIT * BEHIND.max(len.saturating_mul(2))));
+        candidates().filter(|at| self.nics[*at].with(len) <= most).min_by_key(|at| self.nics[*at].given)
+    }
+
     /// The one that would be done first.
     #[inline]
     fn first_done(&self, group: Range<usize>, len: u64, room: bool) -> Option<usize> {
@@ -222,7 +255,15 @@ impl Spread {
 
     /// A link's ring is full: it takes nothing more of this stretch. What was just chosen for it goes elsewhere.
     #[cold]
-    pub(super) fn shut(&mut self, link: usize, len: u64) {
+    pub(super) fn shut(&mut self, wanted: &Wanted<'_>, link: usize, len: u64) {
+        let nic = usize::from(wanted.links[link].nic.0);
+        let given = &mut self.given[usize::from(wanted.transport)][nic];
+        let slot =
+            wanted.ranking().position(wanted.links[link].nic.0).map(|at| &mut self.nics[usize::from(at)]);
+        if let Some(slot) = slot {
+            slot.given = slot.given.saturating_sub(len.saturating_mul(slot.cost));
+            *given = slot.given;
+        }
         let Some(shut) = self.lanes.iter().position(|lane| lane.link as usize == link) else { return };
         let next = self.lanes[shut].next;
         self.lanes[shut].chosen -= 1;
@@ -267,3 +308,7 @@ fn mixed(mut bits: u64) -> u64 {
     bits = (bits ^ bits >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     bits ^ bits >> 33
 }
+
+#[cfg(test)]
+#[path = "tests/spread.rs"]
+mod tests;

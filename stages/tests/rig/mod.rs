@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up shall say so and stop")]
 
 pub mod null;
+pub mod tally;
 pub mod trip;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -247,11 +248,20 @@ impl Rig {
         id
     }
 
-    /// Dials one link a pair to a peer that it has met.
+    /// Dials one link a pair of each NIC to a peer that it has met.
     pub fn link(&self, id: PeerId, target: &Target) -> Vec<LinkId> {
-        let links =
-            self.pairs().map(|(at, pair)| dial(&self.world, &target.view, at, pair).expect("its stages run"));
-        let links: Vec<LinkRef> = links.collect();
+        self.link_those(id, target, |_| true)
+    }
+
+    /// As before, of one NIC of each transport.
+    pub fn link_on(&self, id: PeerId, target: &Target, nic: u16) -> Vec<LinkId> {
+        self.link_those(id, target, |at| at == nic)
+    }
+
+    fn link_those(&self, id: PeerId, target: &Target, nics: impl Fn(u16) -> bool) -> Vec<LinkId> {
+        let pairs = self.pairs().filter(|(_, nic, _)| nics(*nic));
+        let dial = |place| dial_on(&self.world, &target.view, place).expect("its stages run");
+        let links: Vec<LinkRef> = pairs.map(dial).collect();
         let ids = links.iter().map(|l| l.id).collect();
         self.publish(id, links);
         ids
@@ -266,9 +276,9 @@ impl Rig {
         let before = links.len();
         links.retain(|link| !closed.contains(&link.id));
         let mut changed = links.len() < before;
-        for (at, pair) in self.pairs() {
-            if links.iter().all(|l| (l.transport, l.pair) != (at, PairId(pair)))
-                && let Some(link) = dial(&self.world, &target.view, at, pair)
+        for (at, nic, pair) in self.pairs() {
+            if links.iter().all(|l| (l.transport, l.nic, l.pair) != (at, NicId(nic), PairId(pair)))
+                && let Some(link) = dial_on(&self.world, &target.view, (at, nic, pair))
             {
                 links.push(link);
                 changed = true;
@@ -279,10 +289,13 @@ impl Rig {
         }
     }
 
-    /// Transports and pairs.
-    fn pairs(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
-        let transports = 0..self.world.transports.len() as u16;
-        transports.flat_map(|at| (0..self.world.mail.pairs(Half::Post, at, 0)).map(move |pair| (at, pair)))
+    /// Transports, NICs and pairs.
+    fn pairs(&self) -> impl Iterator<Item = (u16, u16, u16)> + '_ {
+        let nics = self.config.transports.iter().enumerate();
+        let nics = nics.flat_map(|(at, t)| (0..t.nics.len() as u16).map(move |nic| (at as u16, nic)));
+        let pairs =
+            |(at, nic)| (0..self.world.mail.pairs(Half::Post, at, nic)).map(move |pair| (at, nic, pair));
+        nics.flat_map(pairs)
     }
 
     fn publish(&self, id: PeerId, links: Vec<LinkRef>) {
@@ -317,12 +330,17 @@ impl Rig {
     }
 }
 
+/// Dials a link for a pair of the first NIC of a node: see [`dial_on`].
+pub fn dial(world: &World, view: &PeerView, transport: u16, pair: u16) -> Option<LinkRef> {
+    dial_on(world, view, (transport, 0, pair))
+}
+
 /// Dials a link for a pair of a node, and hands its ends over; `None` if the other side cannot be reached, and where a
 /// seat takes no links now.
-pub fn dial(world: &World, view: &PeerView, transport: u16, pair: u16) -> Option<LinkRef> {
+pub fn dial_on(world: &World, view: &PeerView, (transport, nic, pair): (u16, u16, u16)) -> Option<LinkRef> {
     let path = Path {
         link: LinkId(number()),
-        nic: NicId(0),
+        nic: NicId(nic),
         pair: PairId(pair),
         lane: 0,
         peer: view.name.clone(),
@@ -334,16 +352,17 @@ pub fn dial(world: &World, view: &PeerView, transport: u16, pair: u16) -> Option
     };
     let (at, by) = (usize::from(transport), world.time.now() + 1_000_000_000);
     let link = now(world.transports[at].transport.dial(&path, &view.offers[at], &mut NoControl, by)).ok()?;
-    let (life, mail) = (Arc::new(LinkLife::to(view)), &world.mail);
+    let nics = world.transports[at].transport.nics().len();
+    let (life, mail) = (Arc::new(LinkLife::to(view).among(nics)), &world.mail);
     // In this order: what is posted on a link that its reaper has not heard of belongs to one that is gone.
     for (half, end) in [(Half::Reap, link.reap), (Half::Post, link.post)] {
         let adopt = Mail::Adopt { end: end.unwrap(), life: life.clone() };
-        if mail.post((half, transport, 0, pair), adopt).is_err() {
-            let _ = mail.post((Half::Reap, transport, 0, pair), Mail::Abort(path.link));
+        if mail.post((half, transport, nic, pair), adopt).is_err() {
+            let _ = mail.post((Half::Reap, transport, nic, pair), Mail::Abort(path.link));
             return None;
         }
     }
-    let post_worker = mail.worker((Half::Post, transport, 0, pair)).unwrap();
+    let post_worker = mail.worker((Half::Post, transport, nic, pair)).unwrap();
     let (id, nic, pair) = (path.link, path.nic, path.pair);
     Some(LinkRef { id, transport, nic, remote_nic: link.remote_nic, pair, post_worker, life })
 }

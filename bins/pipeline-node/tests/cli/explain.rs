@@ -92,3 +92,82 @@ fn what_is_not_there() {
     let (code, text) = failure(&["explain", "127.0.0.1:1"]);
     assert_eq!(code, 69, "{text}");
 }
+
+/// Of several NICs it says what is known of each, which one memory of each place gets, and why the others are passed over; as
+/// text and as JSON. One NIC is not told about at such length.
+#[test]
+fn several_nics_are_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = Node::start(&[&file(&dir, "there.toml", &format!("version = 1\nuse = \"tcp\"\n{KV}"))]);
+    let here = file(
+        &dir,
+        "here.toml",
+        "version = 1\nuse = \"tcp\"\ntransports.tcp.nics = [\"a\", \"b\"]\n\
+         nics.a = { device = \"lo\", address = \"127.0.0.11\", numa = 0, rail = 3, speed = \"25Gbit/s\" }\n\
+         nics.b = { device = \"lo\", address = \"127.0.0.12\", numa = 1 }\n",
+    );
+    let text = stdout(&["explain", &there.address, "-c", &here]);
+    for part in [
+        "nic     a (lo, 127.0.0.11, NUMA node 0, rail 3, 25Gbit/s): 2 of 2 lanes live",
+        "nic     b (lo, 127.0.0.12, NUMA node 1): 2 of 2 lanes live",
+        "policy  topology",
+        "from    cpu:0: the next slice goes by a; nearest first: a (same NUMA node), then b (another NUMA node)",
+        "not b: another NUMA node: used while the nearer ones are saturated or down",
+        "from    cpu:1: the next slice goes by b",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing:\n{text}");
+    }
+    let json: Value =
+        serde_json::from_str(&stdout(&["explain", &there.address, "-c", &here, "--json"])).unwrap();
+    let chosen = &json["routes"][0]["write"]["chosen"];
+    assert_eq!((&chosen["policy"], &chosen["nics"][0]["rail"]), (&"topology".into(), &3.into()));
+    let from = chosen["from"].as_array().unwrap().iter().find(|from| from["place"] == "cpu:1").unwrap();
+    assert_eq!((&from["next_nic"], &from["passed"][0]["why"]), (&"b".into(), &"farther".into()));
+}
+
+/// The matrix of a machine that is described in a folder: as text with ranks, and as Mooncake reads it; what was printed can be
+/// read back, and then says the same. A transport that there is not is exit 1.
+#[test]
+fn the_matrix_of_a_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        ("devices/system/node/node0/distance", "10 21"),
+        ("devices/system/node/node1/distance", "21 10"),
+        ("class/net/eth0/device/numa_node", "0"),
+        ("class/net/eth0/speed", "25000"),
+        ("class/net/eth1/device/numa_node", "1"),
+        ("class/net/eth2/mtu", "1500"),
+    ] {
+        let path = dir.path().join("sys").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let sys = dir.path().join("sys");
+    let sys = sys.to_str().unwrap();
+    let nics = "version = 1\nuse = \"tcp\"\ntransports.tcp.nics = [\"eth0\", \"eth1\", \"eth2\"]\n";
+    let here = file(&dir, "here.toml", nics);
+    let text = stdout(&["explain", "--matrix", "-c", &here, "--sys", sys]);
+    let expected = "\
+transport tcp
+
+NIC   device  NUMA node  rail  speed
+eth0  eth0    0          -     25Gbit/s
+eth1  eth1    1          -     -
+eth2  eth2    -          -     -
+
+memory of unknown: eth0, eth1, eth2 (nobody knows where it lies)
+memory of cpu:0: eth0 (same NUMA node), then eth2 (nobody knows where it lies), then eth1 (another NUMA node, distance 21)
+memory of cpu:1: eth1 (same NUMA node), then eth2 (nobody knows where it lies), then eth0 (another NUMA node, distance 21)
+";
+    assert_eq!(text, expected);
+    let json = stdout(&["explain", "--matrix", "--json", "-c", &here, "--sys", sys]);
+    let matrix = "{\"cpu:0\":[[\"eth0\"],[\"eth2\",\"eth1\"]],\"cpu:1\":[[\"eth1\"],[\"eth2\",\"eth0\"]]}\n";
+    assert_eq!(json, matrix);
+    file(&dir, "matrix.json", &json);
+    let read = file(&dir, "read.toml", &format!("{nics}topology.matrix = \"matrix.json\"\n"));
+    let nowhere = dir.path().to_str().unwrap();
+    assert_eq!(stdout(&["explain", "--matrix", "--json", "-c", &read, "--sys", nowhere]), matrix);
+    let (code, text) = failure(&["explain", "--matrix", "--transport", "tpc", "-c", &here]);
+    assert!(code == 1 && text.contains("no transport `tpc`; it has: tcp"), "{text}");
+    assert_eq!(failure(&["explain", "--matrix", "somebody"]).0, 2);
+}

@@ -1,6 +1,8 @@
 //! `explain`: which way a transfer to a peer would take, and why not another one. Contacts the peer and moves nothing.
 //! Deliberately without any rule of its own: it prints what the engine says of its stages.
 
+mod matrix;
+mod nics;
 mod text;
 
 use std::path::PathBuf;
@@ -29,10 +31,13 @@ const LANES: Duration = Duration::from_secs(2);
   pipeline-node explain 10.0.0.2:7001                # with the preset `tcp`
   pipeline-node explain decode-1 kv -c node.toml     # a peer of [peers], and what its segment `kv` allows
   pipeline-node explain decode-1 -c node.toml --set 'stages.route.prefer=[\"tcp\"]'
+  pipeline-node explain --matrix -c node.toml        # which NICs are near to which memory of this machine; no peer
+  pipeline-node explain --matrix --json -c node.toml > matrix.json   # as Mooncake's priority matrix
   pipeline-node explain decode-1 -c node.toml --json | jq '.routes[].write.chosen.transport'")]
 pub struct Args {
     /// `host:port`, or a name of [peers].
-    peer: String,
+    #[arg(required_unless_present = "matrix", conflicts_with = "matrix")]
+    peer: Option<String>,
     /// A segment of it: what it allows.
     segment: Option<String>,
     /// The file of this side; without it the preset `tcp`.
@@ -41,7 +46,16 @@ pub struct Args {
     /// Override a value of the file: 'stages.route.fallback=\"allow\"'. May be repeated; the last one wins.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// One object instead of text.
+    /// Instead of a peer: which NICs are near to which memory of this machine, as the system and the file tell.
+    #[arg(long)]
+    matrix: bool,
+    /// With --matrix: of this transport; without it, of the one with most NICs.
+    #[arg(long, value_name = "NAME", requires = "matrix")]
+    transport: Option<String>,
+    /// With --matrix: look into this folder in place of /sys, such as a copy of another machine's.
+    #[arg(long, value_name = "FOLDER", requires = "matrix")]
+    sys: Option<PathBuf>,
+    /// One object instead of text; with --matrix, Mooncake's priority matrix.
     #[arg(long)]
     json: bool,
 }
@@ -52,9 +66,12 @@ pub struct Args {
 /// As the table of exit codes says.
 pub fn run(args: &Args) -> Outcome {
     let loaded = file::load(&file::source(args.config.as_deref(), &args.set))?;
+    let Some(peer) = &args.peer else {
+        return matrix::run(&loaded.config, args.transport.as_deref(), args.sys.as_deref(), args.json);
+    };
     loaded.runnable().map_err(|findings| file::refused(&findings))?;
     let node = Engine::start(bystander(loaded.config)).map_err(|e| failures::engine(&e))?;
-    let peer = node.connect_within(&args.peer, ANSWER).map_err(|e| failures::engine(&e))?;
+    let peer = node.connect_within(peer, ANSWER).map_err(|e| failures::engine(&e))?;
     let segment = match &args.segment {
         Some(name) => Some(peer.segment(name).map_err(|e| failures::engine(&e))?),
         None => None,

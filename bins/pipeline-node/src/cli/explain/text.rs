@@ -7,6 +7,8 @@ use pipeline_node::explain::{Chosen, Decision, Explanation, Why};
 use pipeline_node::{Access, PeerState, Segment};
 use serde_json::{Value, json};
 
+use super::nics;
+
 /// For people.
 pub fn plain(explained: &Explanation, segment: Option<&Segment>) -> String {
     let mut text =
@@ -49,19 +51,7 @@ fn decision(text: &mut String, direction: &str, decision: &Decision) {
                 why(chosen.why)
             );
             let _ = writeln!(text, "    slices  {}", slices(chosen));
-            for nic in &chosen.nics {
-                let (live, wanted, outstanding) = (nic.live, nic.wanted, nic.outstanding);
-                let next =
-                    if chosen.next() == Some(nic.nic.as_str()) { "; the next slice goes here" } else { "" };
-                let name = &nic.nic;
-                let _ = writeln!(
-                    text,
-                    "    nic     {name}: {live} of {wanted} lanes live, {outstanding} slices on them{next}"
-                );
-            }
-            if chosen.next().is_none() {
-                let _ = writeln!(text, "    no lane is live: slices wait until one is dialled");
-            }
+            nics::plain(text, chosen);
         }
     }
     for (transport, rejection) in &decision.rejected {
@@ -125,13 +115,11 @@ pub fn json(explained: &Explanation, segment: Option<&Segment>) -> Value {
 
 fn decided(decision: &Decision) -> Value {
     let chosen = decision.chosen.as_ref().map(|chosen| {
-        let nic = |n: &pipeline_node::explain::NicLanes| {
-            json!({ "nic": n.nic, "lanes_wanted": n.wanted, "lanes_live": n.live, "slices": n.outstanding })
-        };
+        let (nics, from) = nics::json(chosen);
         json!({
             "transport": chosen.transport, "type": chosen.kind, "why": format!("{:?}", chosen.why),
-            "slice_bytes": chosen.slice_bytes, "nics": chosen.nics.iter().map(nic).collect::<Vec<_>>(),
-            "next_nic": chosen.next(),
+            "slice_bytes": chosen.slice_bytes, "nics": nics,
+            "policy": chosen.policy, "from": from, "next_nic": chosen.next(),
         })
     });
     let rejected = decision.rejected.iter().map(
