@@ -59,7 +59,7 @@ impl Bed {
             "requests = 131072\nslices = 65536\nbatches = 16\npeers = 64\nbytes_in_flight = \"256MiB\"";
         let config = file("type = \"loopback\"", &PER_CORE.replace("WORKERS", &threads), limits, "4KiB");
         let mut there = target(&config, &[REGION; REGIONS as usize], Access::ReadWrite);
-        let line = Line::keeping(0);
+        let line = Line::keeping(0, 1);
         there.view.offers = vec![line.offer()];
         let rig = Rig::start_over(&config, |_, _, _| line.clone());
         let peer = rig.meet("peer", &there);

@@ -1,10 +1,10 @@
 //! Completions that say *done*, a batch at a time: what most are, and nothing speaks against those, however late they come.
 //! Deliberately nothing else: every other outcome is judged one by one.
 
-use pipeline_graph::{BATCH, Outlet};
+use pipeline_graph::{BATCH, Nanos, Outlet};
 use pipeline_transports::{LinkId, Outcome};
 
-use super::{CqReap, Lane, OUT};
+use super::{CqReap, Drive, Lane, OUT};
 use crate::key::Key;
 use crate::links::Links;
 
@@ -20,14 +20,25 @@ struct Run {
 }
 
 impl Run {
-    /// They are no longer outstanding.
+    /// They are no longer outstanding. Their bytes.
     #[inline]
-    fn settle(&mut self, links: &mut Links<Lane>) {
+    fn settle(&mut self, links: &mut Links<Lane>) -> u64 {
         let (ended, bytes) = (std::mem::take(&mut self.ended), std::mem::take(&mut self.bytes));
         if ended > 0
             && let Some(lane) = links.find(self.link).and_then(|i| links.get(i))
         {
             lane.life.end(ended, bytes);
+        }
+        bytes
+    }
+}
+
+impl Drive {
+    /// Tells what has completed to whoever measures the NIC.
+    #[inline]
+    pub(super) fn gauge_speed(&mut self, now: Nanos) {
+        if let (Some(gauge), Some(half), 1..) = (&mut self.gauge, &self.half, self.done_bytes) {
+            gauge.note(now, std::mem::take(&mut self.done_bytes), half.outstanding() > 0);
         }
     }
 }
@@ -36,15 +47,6 @@ impl CqReap {
     /// What comes next and is done, as long as there is room: what most completions are, and nothing speaks against those.
     /// Whether any was.
     pub(super) fn deliver_done(&mut self, at: usize, out: &mut Outlet<Key>) -> bool {
-        // Whoever has one NIC does not pay for those that have several.
-        match self.drives[at].gauge.is_some() {
-            true => self.deliver_weighed::<true>(at, out),
-            false => self.deliver_weighed::<false>(at, out),
-        }
-    }
-
-    #[inline]
-    fn deliver_weighed<const WEIGHS: bool>(&mut self, at: usize, out: &mut Outlet<Key>) -> bool {
         let ledger = &*self.world.ledger;
         let drive = &mut self.drives[at];
         let (mut keys, mut n, mut bytes, mut lane) = ([Key::default(); BATCH], 0, 0, Run::default());
@@ -61,21 +63,18 @@ impl CqReap {
                 self.holding.let_go(ledger, ledger.position(key));
             }
             if lane.link != completion.link {
-                lane.settle(&mut self.links);
+                bytes += lane.settle(&mut self.links);
                 lane.link = completion.link;
             }
             lane.ended += 1;
-            if WEIGHS {
-                lane.bytes += slot.len();
-                drive.done_bytes += slot.len();
-            }
+            lane.bytes += slot.len();
             keys[n] = key;
             n += 1;
-            bytes += slot.len();
         }
-        lane.settle(&mut self.links);
+        bytes += lane.settle(&mut self.links);
         drive.next += n;
         drive.seat.shared.moved.done(n as u64, bytes);
+        drive.done_bytes += bytes;
         // As many as there was room for.
         out.push_all(OUT, &keys[..n]);
         n > 0

@@ -133,14 +133,6 @@ impl Drive {
             self.half = world.seats.reap(self.seat.place, &*self.transport);
         }
     }
-
-    /// Tells what has completed to whoever measures the NIC.
-    #[inline]
-    fn gauge_speed(&mut self, now: Nanos) {
-        if let (Some(gauge), Some(half), 1..) = (&mut self.gauge, &self.half, self.done_bytes) {
-            gauge.note(now, std::mem::take(&mut self.done_bytes), half.outstanding() > 0);
-        }
-    }
 }
 
 /// One link.
