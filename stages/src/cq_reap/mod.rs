@@ -76,10 +76,9 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         let transport = world.transports[usize::from(seat.place.0)].transport.clone();
         let completions = Completions::with_capacity(BATCH);
         let fenced = transport.caps().fenced;
-        let speeds = world.topology.speeds(seat.place.0);
         // With one NIC there is nothing to choose by its speed.
-        let speed = if speeds.len() > 1 { speeds.get(usize::from(seat.place.1)) } else { None };
-        let gauge = speed.cloned().map(Gauge::new);
+        let speeds = Some(world.topology.speeds(seat.place.0)).filter(|speeds| speeds.len() > 1);
+        let gauge = speeds.and_then(|s| s.get(usize::from(seat.place.1))).cloned().map(Gauge::new);
         Drive {
             transport,
             fenced,
@@ -119,9 +118,8 @@ struct Drive {
     completions: Completions,
     /// The first completion that was not delivered.
     next: usize,
-    /// How fast its NIC is, where there are several.
+    /// How fast its NIC is, where there are several, and bytes that it has not been told of.
     gauge: Option<Gauge>,
-    /// Bytes that it has not been told of.
     done_bytes: u64,
 }
 
@@ -151,7 +149,6 @@ struct CqReap {
     world: Own,
     stage: StageIx,
     drives: Vec<Drive>,
-    /// Which of them is looked at first.
     first: usize,
     links: Links<Lane>,
     /// Closed links that control was not told of, because its channel was full, and who is to blame.
@@ -312,8 +309,7 @@ impl CqReap {
     fn reap(&mut self, out: &mut Outlet<Key>, now: Nanos) -> bool {
         let mut any = false;
         self.more = false;
-        // A port has room for a batch a look: whoever came first each time would take it all, and his NIC would pass for the
-        // fastest.
+        // A port has room for a batch a look: whoever came first each time would take it all.
         self.first = if self.first + 1 < self.drives.len() { self.first + 1 } else { 0 };
         for at in (self.first..self.drives.len()).chain(0..self.first) {
             let drive = &mut self.drives[at];
