@@ -20,7 +20,7 @@ use pipeline_transports::{
 use crate::arming::ToGraph;
 use crate::holding::Holding;
 use crate::key::Key;
-use crate::ledger::{Phase, Slot};
+use crate::ledger::Phase;
 use crate::links::Links;
 use crate::list::List;
 use crate::mail::{Event, Half, Mail};
@@ -31,7 +31,7 @@ use crate::spec::{Making, ports};
 use crate::topology::speeds::Gauge;
 use crate::world::{Own, World};
 use fencing::Fencing;
-use verdict::{Verdict, judge};
+use verdict::{Verdict, judge, note};
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -434,23 +434,6 @@ impl CqReap {
                 break;
             }
             self.closed.pop();
-        }
-    }
-}
-
-fn note(slot: Slot, verdict: Verdict) {
-    match verdict {
-        Verdict::Done => {}
-        // It was carried out; what the peer does not allow is to look at it again.
-        Verdict::Failed(code) if slot.is_back() && code.is_denied() => {
-            slot.set_code(Code::new(Reason::Unverified, code.stage()));
-        }
-        Verdict::Failed(code) => slot.set_code(code),
-        Verdict::Again { code, strike } | Verdict::Fence { code, strike } => {
-            slot.set_code(code);
-            if strike {
-                slot.set_strike();
-            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use pipeline_transports::{Op, Outcome};
 
+use crate::ledger::Slot;
 use crate::reason::{Code, Reason, StageIx, Transport};
 
 /// What becomes of a slice.
@@ -58,6 +59,24 @@ pub(super) fn judge(
         // A cancelled one too: with the fence it is known that no byte of it moves any more.
         (Outcome::Begun, Op::Write) => Verdict::Fence { code: code(Reason::Undetermined), strike: !aborted },
         (Outcome::Failed, _) => again(Reason::Transport(Transport::Failed), true),
+    }
+}
+
+/// Writes down in a slice what was judged of it.
+pub(super) fn note(slot: Slot, verdict: Verdict) {
+    match verdict {
+        Verdict::Done => {}
+        // It was carried out; what the peer does not allow is to look at it again.
+        Verdict::Failed(code) if slot.is_back() && code.is_denied() => {
+            slot.set_code(Code::new(Reason::Unverified, code.stage()));
+        }
+        Verdict::Failed(code) => slot.set_code(code),
+        Verdict::Again { code, strike } | Verdict::Fence { code, strike } => {
+            slot.set_code(code);
+            if strike {
+                slot.set_strike();
+            }
+        }
     }
 }
 
