@@ -187,7 +187,7 @@ impl Look<'_> {
             slice_bytes: bytes.filter(|bytes| *bytes != u64::MAX),
             nics: nics.lanes(),
             policy: nics.policy().to_owned(),
-            from: nics.from_places(bytes.unwrap_or(1)),
+            from: nics.places(bytes.unwrap_or(1)),
         }
     }
 }

@@ -147,16 +147,16 @@ impl Nics<'_> {
     }
 
     /// For each place there is; `len`: bytes of a slice.
-    pub(super) fn from_places(&self, len: u64) -> Vec<FromPlace> {
+    pub(super) fn places(&self, len: u64) -> Vec<FromPlace> {
         let topology = &self.world.topology;
         if topology.nics(self.transport).is_empty() {
             return Vec::new();
         }
         let places = topology.places().iter().enumerate();
-        places.map(|(at, place)| self.from_place(at as u16, *place, len)).collect()
+        places.map(|(at, place)| self.place(at as u16, *place, len)).collect()
     }
 
-    fn from_place(&self, at: u16, place: Location, len: u64) -> FromPlace {
+    fn place(&self, at: u16, place: Location, len: u64) -> FromPlace {
         let topology = &self.world.topology;
         let stage = (self.config, self.values());
         let now = self.world.time.now();

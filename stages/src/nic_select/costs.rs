@@ -45,7 +45,7 @@ impl Costs {
         match self.policy {
             Policy::LeastLoaded => {
                 let cost = self.by_transport[usize::from(transport)].get(nic_at).copied().unwrap_or(1024);
-                (cost * ranking.nearness(nic).weight() >> 10).max(1)
+                ((cost * ranking.nearness(nic).weight()) >> 10).max(1)
             }
             _ => topology.costs(transport)[nic_at],
         }

@@ -194,7 +194,7 @@ impl Chooser {
         let placed = match sight.unfenced && slot.op() == Op::Write {
             true => Placed::Unfenced(sight.version),
             false if self.has_several(transport) => {
-                self.send_several(world, sight, transport, key, slot, share, out)
+                self.send_several(world, sight, transport, (key, slot), share, out)
             }
             false => send(self.reach, &sight.links, transport, key, slot, share, out),
         };

@@ -91,8 +91,7 @@ impl Chooser {
         world: &World,
         sight: &Sight,
         transport: u16,
-        key: Key,
-        slot: Slot,
+        (key, slot): (Key, Slot),
         lanes: Lanes,
         out: &mut Outlet<Key>,
     ) -> Placed {
