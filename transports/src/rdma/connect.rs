@@ -17,6 +17,7 @@ use std::time::Duration;
 use super::completion_queue::CompletionQueue;
 use super::device::Device;
 use super::endpoint::{QueuePair, Sizes};
+use super::graveyard::Graveyard;
 use super::link::{Pair, RdmaLink, TagGuard};
 use super::offer::{Body, End, NicOffer, Request};
 use super::places::{AcceptedPlace, Asked, Place, Places};
@@ -45,12 +46,14 @@ pub(super) struct Nic {
 }
 
 /// The queue pairs that peers have dialled, by session and by the peer's name of the link.
-#[derive(Default)]
-pub(super) struct Accepted(Mutex<HashMap<SessionId, HashMap<LinkId, Serving>>>);
+pub(super) struct Accepted {
+    table: Mutex<HashMap<SessionId, HashMap<LinkId, Serving>>>,
+    graveyard: Arc<Graveyard>,
+}
 
 /// A queue pair that serves. Dropping it destroys the queue pair first and gives its place back then.
 struct Serving {
-    _queue_pair: QueuePair,
+    queue_pair: QueuePair,
     _place: AcceptedPlace,
 }
 
@@ -255,18 +258,23 @@ pub(super) async fn answer(
     let met = queue_pair.meet(&request.end, mtu, reads, settings);
     met.map_err(|e| no_way(nic, &from.peer, &request.end, &e))?;
     let end = nic.end(&queue_pair, psn()?, mtu, reads);
-    accepted.keep(from.session, request.link, Serving { _queue_pair: queue_pair, _place: place });
+    accepted.keep(from.session, request.link, Serving { queue_pair, _place: place });
     Ok(end.encode_answer())
 }
 
 impl Accepted {
+    /// None yet. What is let go of is destroyed by `graveyard`.
+    pub(super) fn new(graveyard: Arc<Graveyard>) -> Self {
+        Self { table: Mutex::default(), graveyard }
+    }
+
     /// Keeps a queue pair until it is let go of. One of the same name, which a peer that keeps to the rules has not, goes.
     fn keep(&self, session: SessionId, link: LinkId, serving: Serving) {
         let before = self.table().entry(session).or_default().insert(link, serving);
-        drop(before);
+        before.into_iter().for_each(|serving| self.retire(serving));
     }
 
-    /// Destroys one, or all of a session: when this returns, nothing of them touches memory.
+    /// Takes one out of use, or all of a session: when this returns, nothing of them touches memory.
     pub(super) fn let_go(&self, session: SessionId, only: Option<LinkId>) {
         let mut table = self.table();
         let gone = match only {
@@ -276,9 +284,16 @@ impl Accepted {
                 links.and_then(|links| links.remove(&link)).map(|it| (link, it)).into_iter().collect()
             }
         };
-        // Destroyed outside of the lock: that takes a while.
+        // Outside of the lock: that takes a while.
         drop(table);
-        drop(gone);
+        gone.into_values().for_each(|serving| self.retire(serving));
+    }
+
+    /// A fence waits for this, so it is no more than a RESET where that does: what the peer still sends is dropped.
+    fn retire(&self, serving: Serving) {
+        if serving.queue_pair.reset() {
+            self.graveyard.take(Box::new(serving));
+        }
     }
 
     /// How many there are.
@@ -287,7 +302,7 @@ impl Accepted {
     }
 
     fn table(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, HashMap<LinkId, Serving>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

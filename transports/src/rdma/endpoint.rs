@@ -1,4 +1,5 @@
-//! A queue pair and its life: made in INIT, told its counterpart (RTR), let loose (RTS), stopped (ERR), destroyed.
+//! A queue pair and its life: made in INIT, told its counterpart (RTR), let loose (RTS), stopped (ERR), taken out of use (RESET),
+//! destroyed.
 //!
 //! Whoever connects owns it until it is connected; after that it lies in a link, whose [`crate::life::Life`] says who may
 //! use it when. Deliberately no work requests and no policy.
@@ -177,8 +178,22 @@ impl QueuePair {
         self.modify(&mut attr, ffi::ibv_qp_attr_mask::IBV_QP_STATE).is_ok()
     }
 
-    /// Destroys it: when this returns its device touches no memory on its behalf. Not while somebody posts on it; a
-    /// second time does nothing.
+    /// Takes it out of use (RESET), without the wait for packets of it that destroying is: when this answers `true` its
+    /// device touches no memory on its behalf any more. RESET forgets whatever was posted, drops whatever comes from the
+    /// peer, and does not return before the device is through with what it had begun: hardware does the same when it
+    /// destroys, soft-RoCE stops the tasks that copy. What is left is a number and packets that carry their own bytes. Not
+    /// while somebody posts on it, nor destroys it.
+    pub(super) fn reset(&self) -> bool {
+        let mut attr = attributes(ffi::ibv_qp_state::IBV_QPS_RESET);
+        let reset = self.modify(&mut attr, ffi::ibv_qp_attr_mask::IBV_QP_STATE);
+        if let Err(reason) = &reset {
+            tracing::debug!(nic = self.device.nic(), %reason, "a queue pair could not be reset");
+        }
+        reset.is_ok()
+    }
+
+    /// Destroys it: when this returns its device touches no memory on its behalf. May sleep for seconds. Not while somebody
+    /// posts on it; a second time does nothing.
     pub(super) fn destroy(&self) {
         let at = self.at.swap(null_mut(), Ordering::AcqRel);
         if at.is_null() || !self.device.verbs().is_here() {

@@ -19,6 +19,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::device::Device;
+use super::graveyard::Graveyard;
 use crate::clock::now;
 
 /// How long a device is believed without an event.
@@ -42,9 +43,10 @@ enum News {
     Nothing,
 }
 
-/// Tends all of them, for ever.
-pub(super) async fn tend(devices: &[Arc<Device>]) -> Infallible {
+/// Tends all of them, and what queue pairs are left to be destroyed, for ever.
+pub(super) async fn tend(devices: &[Arc<Device>], graveyard: &Graveyard) -> Infallible {
     let mut all: Vec<Pin<Box<dyn Future<Output = Infallible> + Send + '_>>> = Vec::new();
+    all.push(Box::pin(graveyard.tend()));
     for device in devices {
         all.push(Box::pin(one(device)));
     }

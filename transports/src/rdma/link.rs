@@ -1,7 +1,7 @@
 //! What the halves of this side share about a link, and what the links of one pair of workers share.
 //!
 //! A link dies as [`crate::life`] says. While it lives only its poster uses the queue pair; when it is dead its reaper
-//! stops it, and destroys it once the poster cannot be in the middle of a post any more. Deliberately no work in here.
+//! stops it, and takes it out of use once the poster cannot be in the middle of a post any more. Deliberately no work in here.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,6 +9,7 @@ use super::completion::Cause;
 use super::completion_queue::CompletionQueue;
 use super::device::Watch;
 use super::endpoint::QueuePair;
+use super::graveyard::Graveyard;
 use super::remote_keys::RemoteKeys;
 use super::ring::{Bells, CauseCell, Ring};
 use crate::life::Life;
@@ -19,17 +20,18 @@ pub(super) struct Pair {
     pub(super) wakes: Wakes,
     pub(super) queue: Arc<CompletionQueue>,
     pub(super) bells: Bells,
+    graveyard: Arc<Graveyard>,
     tags: Mutex<Tags>,
     /// Wakes the reaper when something happens to the device.
     _watch: Watch,
 }
 
 impl Pair {
-    /// For workers that are woken so.
-    pub(super) fn new(wakes: Wakes, queue: CompletionQueue) -> Self {
+    /// For workers that are woken so, whose dead queue pairs go to `graveyard`.
+    pub(super) fn new(wakes: Wakes, queue: CompletionQueue, graveyard: Arc<Graveyard>) -> Self {
         let watch = queue.device().on_change(wakes.reap.clone());
         let (bells, tags) = (Bells::default(), Mutex::default());
-        Self { wakes, queue: Arc::new(queue), bells, tags, _watch: watch }
+        Self { wakes, queue: Arc::new(queue), bells, graveyard, tags, _watch: watch }
     }
 
     /// A tag for a new link; `None` when 2^16 have one.
@@ -141,12 +143,42 @@ impl Drop for PostEnd {
 }
 
 /// The reaper's share. Dropping it kills the link, and when that is over nothing of the link touches local memory.
-pub(super) struct ReapEnd(pub(super) Arc<RdmaLink>);
+pub(super) struct ReapEnd {
+    pub(super) link: Arc<RdmaLink>,
+    /// Its queue pair is out of use, and somebody else destroys it.
+    is_left: bool,
+}
+
+impl ReapEnd {
+    /// Of this link.
+    pub(super) fn new(link: Arc<RdmaLink>) -> Self {
+        Self { link, is_left: false }
+    }
+
+    /// Leaves a dead link, whose queue pair is out of use, to the graveyard.
+    pub(super) fn leave(mut self) {
+        if !self.link.queue_pair.is_destroyed() {
+            self.is_left = true;
+            self.link.pair.graveyard.take(Box::new(Dead(self.link.clone())));
+        }
+    }
+}
 
 impl Drop for ReapEnd {
     fn drop(&mut self) {
-        self.0.die(Cause::Asked);
-        self.0.life.outlast_send();
+        if !self.is_left {
+            self.link.die(Cause::Asked);
+            self.link.life.outlast_send();
+            self.link.queue_pair.destroy();
+        }
+    }
+}
+
+/// A link that was reported closed, until its queue pair is destroyed. Its place knows the link itself for longer.
+struct Dead(Arc<RdmaLink>);
+
+impl Drop for Dead {
+    fn drop(&mut self) {
         self.0.queue_pair.destroy();
     }
 }

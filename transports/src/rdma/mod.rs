@@ -15,6 +15,7 @@ mod endpoint;
 mod events;
 mod gid;
 mod gpu;
+mod graveyard;
 mod health;
 mod library;
 mod link;

@@ -153,7 +153,9 @@ impl RdmaReap {
                 let (id, blame) = (link.id(), link.blame(self.health.is_down()));
                 out.push_closed_by(id, blame);
                 self.dying -= 1;
-                self.links[at] = None;
+                if let Some(link) = self.links[at].take() {
+                    link.leave();
+                }
                 self.places.retain(|(link, _)| *link != id);
             }
         }
@@ -211,7 +213,7 @@ impl Reap for RdmaReap {
             tracing::error!(link = end.id.0, "an end that is not the reap end of an RDMA link: dropped");
             return;
         };
-        let (id, at) = (end.0.id, end.0.tag.get().index());
+        let (id, at) = (end.link.id, end.link.tag.get().index());
         if self.links.len() <= at {
             self.links.resize_with(at + 1, || None);
         }

@@ -1,11 +1,12 @@
 //! One link, as its reap half sees it: what completes, and how it ends once it is dead.
 //!
 //! ```text
-//! alive ──▶ dead: stopped (ERR) ──▶ its poster is quiet: a marker is posted ──▶ the marker is back: destroyed ──▶ closed
+//! alive ──▶ dead: stopped (ERR) ──▶ its poster is quiet: a marker is posted ──▶ the marker is back: out of use (RESET) ──▶ closed
 //! ```
-//! Behind the marker nothing is flushed any more, so every work request is known: done, begun, or never handed over. If
-//! the marker does not come back either, the queue pair is destroyed after [`DRAIN_NS`] all the same, and what it left has
-//! begun. Deliberately ignorant of other links and of queues.
+//! Behind the marker nothing is flushed any more, so every work request is known: done, begun, or never handed over. Its
+//! queue pair is then destroyed elsewhere ([`super::graveyard`]), because that may take seconds and nobody need wait for it. If
+//! the marker does not come back, the queue pair is destroyed here after [`DRAIN_NS`], and what it left has begun.
+//! Deliberately ignorant of other links and of queues.
 
 use super::batch::hand_over_marker;
 use super::completion::{self, Cause, Flushed};
@@ -25,7 +26,7 @@ const DRAIN_NS: Nanos = 500_000_000;
 pub(super) enum Ending {
     /// Its poster may still post, or its queue pair has not flushed all.
     Waits,
-    /// All of it has completed, and its queue pair is gone.
+    /// All of it has completed, and its queue pair touches no memory any more.
     Over,
 }
 
@@ -37,6 +38,8 @@ pub(super) struct Reaped {
     stand: Stand,
     stopped: bool,
     drain: Drain,
+    /// Its queue pair is out of use.
+    retired: bool,
 }
 
 /// What is known of the flush of a stopped queue pair.
@@ -54,24 +57,31 @@ enum Drain {
 
 impl Reaped {
     pub(super) fn new(end: ReapEnd) -> Self {
-        Self { end, completed: 0, stand: Stand::default(), stopped: false, drain: Drain::NotBegun }
+        Self {
+            end,
+            completed: 0,
+            stand: Stand::default(),
+            stopped: false,
+            drain: Drain::NotBegun,
+            retired: false,
+        }
     }
 
     pub(super) fn id(&self) -> LinkId {
-        self.end.0.id
+        self.end.link.id
     }
 
     pub(super) fn tag(&self) -> Tag {
-        self.end.0.tag.get()
+        self.end.link.tag.get()
     }
 
     /// The address its queue pair was made with.
     pub(super) fn address(&self) -> Gid {
-        self.end.0.queue_pair.gid()
+        self.end.link.queue_pair.gid()
     }
 
     pub(super) fn is_dead(&self) -> bool {
-        self.end.0.life.is_dead()
+        self.end.link.life.is_dead()
     }
 
     /// Whether it is alive and work is outstanding.
@@ -80,16 +90,16 @@ impl Reaped {
     }
 
     pub(super) fn outstanding(&self) -> usize {
-        self.end.0.ring.len()
+        self.end.link.ring.len()
     }
 
     pub(super) fn holds(&self, id: WrId) -> bool {
-        self.end.0.ring.holds(id)
+        self.end.link.ring.holds(id)
     }
 
     /// Whether the poster waits for room; see [`super::ring::Ring::room_wanted`].
     pub(super) fn room_wanted(&self) -> bool {
-        self.end.0.ring.room_wanted()
+        self.end.link.ring.room_wanted()
     }
 
     /// When the flush of its queue pair is given up, while it is under way.
@@ -106,18 +116,18 @@ impl Reaped {
 
     /// Kills it.
     pub(super) fn die(&mut self, cause: Cause) {
-        self.end.0.die(cause);
+        self.end.link.die(cause);
     }
 
     /// Who rests for its end. `is_down`: this side's port is down.
     pub(super) fn blame(&self, is_down: bool) -> Blame {
-        self.end.0.cause.get().map_or(Blame::Nobody, |cause| cause.blame(is_down))
+        self.end.link.cause.get().map_or(Blame::Nobody, |cause| cause.blame(is_down))
     }
 
     /// A completion came: `number` ended with `status`, and what was posted before it ended well if nobody said otherwise.
     /// `false`: `out` is full; to be called again with the same.
     pub(super) fn complete(&mut self, number: u32, status: u32, out: &mut Completions) -> bool {
-        let ring = &self.end.0.ring;
+        let ring = &self.end.link.ring;
         let (mut at, end) = (ring.ended(), ring.appended());
         let ahead = number.wrapping_sub(at);
         if ahead >= end.wrapping_sub(at) {
@@ -130,7 +140,7 @@ impl Reaped {
         if status != 0 {
             self.note_error(status);
         }
-        let ring = &self.end.0.ring;
+        let ring = &self.end.link.ring;
         let last = number.wrapping_add(1);
         while at != last {
             if out.room() == 0 {
@@ -143,7 +153,7 @@ impl Reaped {
                 Fate::Posted if at == number => completion::outcome(status, self.flushed()),
                 Fate::Posted => Outcome::Done,
             };
-            out.push(Completion { id, link: self.end.0.id, outcome });
+            out.push(Completion { id, link: self.end.link.id, outcome });
             self.completed += 1;
             at = at.wrapping_add(1);
         }
@@ -153,12 +163,12 @@ impl Reaped {
 
     /// Ends the oldest ones as long as they never went to the device. `false`: `out` is full, or there is more behind.
     pub(super) fn end_here(&mut self, out: &mut Completions) -> bool {
-        let ring = &self.end.0.ring;
+        let ring = &self.end.link.ring;
         while let Some((number, id, Fate::Ended(outcome))) = ring.oldest() {
             if out.room() == 0 {
                 return false;
             }
-            out.push(Completion { id, link: self.end.0.id, outcome });
+            out.push(Completion { id, link: self.end.link.id, outcome });
             self.completed += 1;
             ring.end(number.wrapping_add(1));
         }
@@ -169,16 +179,16 @@ impl Reaped {
     pub(super) fn stop(&mut self) {
         if !self.stopped {
             self.stopped = true;
-            // A device that does not even do that flushes nothing either; destroying is what counts.
-            let stopped = self.end.0.queue_pair.stop();
-            tracing::debug!(link = self.end.0.id.0, stopped, "an RDMA link is dead");
+            // A device that does not even do that flushes nothing either; that it is out of use is what counts.
+            let stopped = self.end.link.queue_pair.stop();
+            tracing::debug!(link = self.end.link.id.0, stopped, "an RDMA link is dead");
         }
     }
 
     /// Goes on with the end of a dead link.
     pub(super) fn bury(&mut self, now: Nanos, out: &mut Completions) -> Ending {
         self.stop();
-        let link = &*self.end.0;
+        let link = &*self.end.link;
         if !link.life.is_quiet() {
             return Ending::Waits;
         }
@@ -196,13 +206,34 @@ impl Reaped {
             Drain::By(_) => self.drain = Drain::GivenUp,
             _ => {}
         }
-        self.end.0.queue_pair.destroy();
+        self.retire();
         if self.end_rest(out) { Ending::Over } else { Ending::Waits }
+    }
+
+    /// Takes its queue pair out of use, once: after this the device touches no local memory on its behalf, and buffers may be
+    /// given back. What was flushed was so already: a work request whose completion has come is its poster's again, in ERR
+    /// none is begun, and what the peer still sends (bytes of a READ) is dropped. RESET is for what a completion does not
+    /// say: that the task of soft-RoCE which reads the bytes of a WRITE is not in the middle of one. If the flush was given
+    /// up, the device does not do what it is told: nothing less than destroying will do.
+    fn retire(&mut self) {
+        if self.retired {
+            return;
+        }
+        self.retired = true;
+        let queue_pair = &self.end.link.queue_pair;
+        if self.drain == Drain::GivenUp || !queue_pair.reset() {
+            queue_pair.destroy();
+        }
+    }
+
+    /// Parts with it after its end was told.
+    pub(super) fn leave(self) {
+        self.end.leave();
     }
 
     /// Ends what is left when nothing more can complete. `false`: `out` is full.
     fn end_rest(&mut self, out: &mut Completions) -> bool {
-        let ring = &self.end.0.ring;
+        let ring = &self.end.link.ring;
         let sent = ring.sent();
         while let Some((number, id, fate)) = ring.oldest() {
             if out.room() == 0 {
@@ -216,14 +247,14 @@ impl Reaped {
                 Fate::Posted if self.drain == Drain::Complete => Outcome::Done,
                 Fate::Posted => Outcome::Begun,
             };
-            out.push(Completion { id, link: self.end.0.id, outcome });
+            out.push(Completion { id, link: self.end.link.id, outcome });
             ring.end(number.wrapping_add(1));
         }
         true
     }
 
     fn note_error(&mut self, status: u32) {
-        let link = &*self.end.0;
+        let link = &*self.end.link;
         if !link.life.is_dead() {
             let cause = Cause::Status(status);
             tracing::debug!(peer = link.peer, link = link.id.0, %cause, "an RDMA link fails");
@@ -232,6 +263,6 @@ impl Reaped {
     }
 
     fn flushed(&self) -> Flushed {
-        self.end.0.cause.get().map_or(Flushed::Unknown, Cause::flushed)
+        self.end.link.cause.get().map_or(Flushed::Unknown, Cause::flushed)
     }
 }

@@ -10,6 +10,7 @@ use super::device::{Device, Watch};
 use super::domain::Domain;
 use super::events;
 use super::gpu::Reach;
+use super::graveyard::Graveyard;
 use super::link::{Pair, PostEnd, ReapEnd};
 use super::nic_facts;
 use super::offer::{Body, NICS_MAX};
@@ -44,6 +45,7 @@ pub struct RdmaTransport {
     caps: Caps,
     pairs: Mutex<HashMap<(NicId, PairId), Arc<Pair>>>,
     accepted: Accepted,
+    graveyard: Arc<Graveyard>,
     /// Of whoever wants to hear that a NIC has changed.
     watches: Mutex<Vec<Watch>>,
 }
@@ -75,8 +77,10 @@ impl RdmaTransport {
             max_bytes: domain.max_bytes(),
             preferred_bytes: settings.preferred_bytes,
         };
-        let (pairs, accepted, watches) = (Mutex::default(), Accepted::default(), Mutex::default());
-        Ok(Self { name: name.to_owned(), settings, domain, nics, caps, pairs, accepted, watches })
+        let graveyard = Graveyard::new(nics.iter().map(|nic| nic.places.limit() as usize).sum());
+        let accepted = Accepted::new(graveyard.clone());
+        let (name, pairs, watches) = (name.to_owned(), Mutex::default(), Mutex::default());
+        Ok(Self { name, settings, domain, nics, caps, pairs, accepted, graveyard, watches })
     }
 
     /// How a NIC reaches memory of a GPU, once a region of it was registered.
@@ -115,7 +119,7 @@ impl RdmaTransport {
         let link = connect::dial(nic, &pair, &self.settings, keys, (path, peer), via, by).await?;
         let (id, remote_nic) = (link.id, link.remote_nic);
         let post = LinkEnd { id, body: Box::new(PostEnd(link.clone())) };
-        let reap = LinkEnd { id, body: Box::new(ReapEnd(link)) };
+        let reap = LinkEnd { id, body: Box::new(ReapEnd::new(link)) };
         Ok(Link { id, post: Some(post), reap: Some(reap), serve: None, remote_nic })
     }
 
@@ -127,7 +131,7 @@ impl RdmaTransport {
             return Ok(known.clone());
         }
         let queue = CompletionQueue::new(device, QUEUE_ENTRIES, true)?;
-        let fresh = Arc::new(Pair::new(wake, queue));
+        let fresh = Arc::new(Pair::new(wake, queue, self.graveyard.clone()));
         pairs.insert((nic, pair), fresh.clone());
         Ok(fresh)
     }
@@ -237,7 +241,7 @@ impl Transport for RdmaTransport {
     }
 
     fn tend<'a>(&'a self) -> BoxFuture<'a, std::convert::Infallible> {
-        Box::pin(events::tend(self.domain.devices()))
+        Box::pin(events::tend(self.domain.devices(), &self.graveyard))
     }
 
     fn nic_facts(&self, nic: NicId) -> NicFacts {

@@ -143,6 +143,34 @@ fn work_that_does_not_move_is_given_up() {
     works_again(&mut two);
 }
 
+/// The peer's cable is cut, and packets wait in the system for a neighbour that does not answer, so that destroying the queue
+/// pair sleeps for as long (3 s). Nobody waits for that: the reaper closes the link at once, and the peer lets go of its end.
+#[test]
+#[ignore = "needs RDMA devices: tests/rdma-vm runs it"]
+fn nobody_waits_for_a_queue_pair_to_be_destroyed() {
+    let _network = broken_network();
+    let mut two = Two::new(&settings(&["rxe0"]), &settings(&["rxe1"]), 16 << 20);
+    let _tended = (tended(&two.near.transport), tended(&two.far.transport));
+    let link = two.connect();
+    let mut work = two.blocks(Op::Write, 64, 256 << 10);
+    two.post(link, &work);
+    two.until("the first completions", |two| !two.ended.is_empty());
+    assert!(ip(&["link", "set", "p1", "down"]));
+    assert!(ip(&["neigh", "flush", "dev", "nic0"]) && ip(&["neigh", "flush", "dev", "nic1"]));
+    two.longest_reap = Duration::ZERO;
+    two.stream_until_closed(link, &mut work);
+    let begin = Instant::now();
+    runtime().block_on(two.far.transport.let_go(SESSION, None));
+    println!("the longest call of reap: {:?}, let go after {:?}", two.longest_reap, begin.elapsed());
+    assert!(two.longest_reap < Duration::from_secs(1), "{:?}", two.longest_reap);
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert_eq!(two.closed, [(link, Blame::Path)]);
+    all_ended(&two, &work);
+    assert!(ip(&["link", "set", "p1", "up"]));
+    reachable(&two);
+    works_again(&mut two);
+}
+
 /// A port that is down for less than the grace is no failure: not one request fails.
 #[test]
 #[ignore = "needs RDMA devices: tests/rdma-vm runs it"]

@@ -172,6 +172,7 @@ pub struct Two {
     pub closed: Vec<(LinkId, Blame)>,
     pub ended: HashMap<u64, Outcome>,
     pub links: u64,
+    pub longest_reap: Duration,
     next: u64,
 }
 
@@ -184,7 +185,8 @@ impl Two {
         near.transport.learn(INCARNATION, remote, len, &keys).unwrap();
         let (closed, ended) = (Vec::new(), HashMap::new());
         let out = Completions::with_capacity(64);
-        Self { near, far, local, remote, len, out, closed, ended, links: 0, next: 0 }
+        let longest_reap = Duration::ZERO;
+        Self { near, far, local, remote, len, out, closed, ended, links: 0, longest_reap, next: 0 }
     }
 
     /// One more link, adopted.
@@ -222,7 +224,9 @@ impl Two {
     /// Reaps once.
     pub fn reap(&mut self) {
         self.out.clear();
+        let begin = Instant::now();
         self.near.halves.reap.reap(now(), &mut self.out);
+        self.longest_reap = self.longest_reap.max(begin.elapsed());
         for done in self.out.done() {
             assert!(!self.closed.iter().any(|(link, _)| *link == done.link), "{done:?} of a closed link");
             assert_eq!(self.ended.insert(done.id.0, done.outcome), None, "{done:?} came twice");

@@ -82,7 +82,7 @@ fn besides(config: &Config) -> String {
     let segments = config.segments.iter().map(|s| s.kind.host_bytes());
     format!(
         "besides the graph\n  control   1 thread: listens, dials, shakes hands, answers for segments\n  \
-         resolver  up to 2 threads: look up host names, gone when idle\n  tables    {tables} for {} slices, {} \
+         resolver  up to 2 threads: look up host names, destroy queue pairs, gone when idle\n  tables    {tables} for {} slices, {} \
          requests, {} batches\n  segments  {}\n",
         limits.slices,
         limits.requests,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::super::events;
+use super::super::graveyard::Graveyard;
 use super::super::port::PortState;
 use super::{Device, alone, device};
 use crate::link::Waker;
@@ -28,7 +29,8 @@ fn until(device: &Arc<Device>, what: &str, holds: impl Fn() -> bool) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::select! { _ = looking => {}, never = events::tend(&devices) => match never {} }
+        let graveyard = Graveyard::new(1);
+        tokio::select! { _ = looking => {}, never = events::tend(&devices, &graveyard) => match never {} }
     });
 }
 

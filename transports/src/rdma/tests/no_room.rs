@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::super::completion_queue::CompletionQueue;
 use super::super::domain::Domain;
 use super::super::endpoint::{QueuePair, Sizes};
+use super::super::graveyard::Graveyard;
 use super::super::link::{Pair, PostEnd, RdmaLink, ReapEnd};
 use super::super::offer::End;
 use super::super::port::{LinkLayer, Mtu};
@@ -64,7 +65,7 @@ fn a_device_without_room_loses_nothing() {
     let (near, far) = (domain(0), domain(1));
     let (here, there) = (&near.devices()[0], &far.devices()[0]);
     let wakes = Wakes { post: Waker::none(), reap: Waker::none(), serve: Waker::none() };
-    let pair = Arc::new(Pair::new(wakes, CompletionQueue::new(here, 256, true).unwrap()));
+    let pair = Arc::new(Pair::new(wakes, CompletionQueue::new(here, 256, true).unwrap(), Graveyard::new(1)));
     let idle = Arc::new(CompletionQueue::new(there, 1, false).unwrap());
     let sizes = Sizes { send: 4, inline_bytes: 0, serves: false };
     let ours = QueuePair::new(here, &pair.queue, sizes).unwrap();
@@ -100,7 +101,7 @@ fn a_device_without_room_loses_nothing() {
     let mut reap = RdmaReap::new(pair, Looks::every(None));
     let id = LinkId(1);
     post.adopt(LinkEnd { id, body: Box::new(PostEnd(link.clone())) });
-    reap.adopt(LinkEnd { id, body: Box::new(ReapEnd(link)) });
+    reap.adopt(LinkEnd { id, body: Box::new(ReapEnd::new(link)) });
 
     let span = |at| Span { region, offset: at * BLOCK };
     let request =
