@@ -4,9 +4,11 @@
 use std::process::Command;
 
 use pipeline_node::{Engine, Region, Request, Segment};
+use pipeline_transports::interfaces::Interfaces;
+use pipeline_transports::tcp::{Nic, stray};
 
 use crate::accounts::{distance, left_by, moved};
-use crate::namespace::{Far, alone};
+use crate::namespace::{Far, alone, ip};
 use crate::rig::{done, engine, nothing_left, pattern, region_of, until};
 
 /// Bytes of a slice in these tests.
@@ -122,6 +124,46 @@ fn striped(rails: &Rails, count: u8, len: usize) {
     }
     rails.check(&bytes);
     nothing_left(&rails.client, [region]);
+}
+
+/// Two NICs of one network: bound by address both leave by the first interface, as the system routes, which is what `doctor`
+/// is told of; bound to their devices each leaves by its own.
+#[test]
+fn two_nics_of_one_network() {
+    alone("wires::two_nics_of_one_network", || {
+        let far = Far::rails(2);
+        ip("addr flush dev rail1");
+        ip("addr add 10.8.0.11/24 dev rail1");
+        far.run(|| {
+            ip("addr flush dev far1");
+            // What goes back to each goes by its own wire.
+            ip("route add 10.8.0.11/32 dev far1");
+            ip("route add 10.8.0.1/32 dev far0");
+        });
+        let server = serve(&far, Vec::new());
+        let to = format!("10.8.0.2:{}", server.local_address().port());
+        let on = Interfaces::now().unwrap();
+        let nic = |name: &str| Nic { name: name.into(), address: None, device: Some(name.into()) };
+        let addresses = [to.parse().unwrap()];
+        assert_eq!(stray(&nic("rail0"), &addresses, &on), None);
+        let why = stray(&nic("rail1"), &addresses, &on).unwrap();
+        assert!(why.contains("leaves by `rail0` and not by `rail1`") && why.contains("bind = "), "{why}");
+        for (bind, least) in [("address", 0.0), ("device", 0.4)] {
+            let bind = format!("transports.tcp.bind='{bind}'");
+            let client = engine(&[&names("rail", 2), &bind]);
+            let kv = client.open(&to).unwrap().segment("kv").unwrap();
+            until("every NIC has two links", || client.nics().iter().all(|nic| nic.links == 2));
+            let region = client.allocate(16 << 20).unwrap();
+            let (before, sent) = (client.nics(), left_by("rail1"));
+            let slices = (0..region.len()).step_by(SLICE as usize);
+            let writes: Vec<_> = slices.map(|at| Request::write(&region, at, kv.at(at), SLICE)).collect();
+            done(&client, &writes);
+            let (told, sent) = (moved(&client, &before), (left_by("rail1") - sent) as f64);
+            let share = sent / region.len() as f64;
+            assert!(share >= least && (share < 0.05) == (least == 0.0), "{bind}: {told:?}, {sent} by rail1");
+            nothing_left(&client, [region]);
+        }
+    });
 }
 
 /// Two wires, whose addresses at the server the server itself tells: each carries half, within a tenth.

@@ -9,14 +9,23 @@ use super::{Assigned, Interface};
 pub(super) const GET_LINK: u16 = 18;
 /// Asks for all addresses.
 pub(super) const GET_ADDRESS: u16 = 22;
+/// Asks which way packets would go, and what answers it.
+const GET_ROUTE: u16 = 26;
+const NEW_ROUTE: u16 = 24;
+/// Attributes of a way: to where, from where, by which interface.
+const RTA_DST: u16 = 1;
+const RTA_SRC: u16 = 2;
+const RTA_OIF: u16 = 4;
 
 const HEAD: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const NEW_LINK: u16 = 16;
 const NEW_ADDRESS: u16 = 20;
+/// A request for one thing.
+const REQUEST: u16 = 0x001;
 /// Flags of a message: a request, for all there are; and in an answer: it changed while it was listed.
-const REQUEST_DUMP: u16 = 0x001 | 0x300;
+const REQUEST_DUMP: u16 = REQUEST | 0x300;
 const INTERRUPTED: u16 = 0x010;
 
 /// Of an interface: switched on; leads to this machine.
@@ -44,6 +53,43 @@ pub(super) fn request(kind: u16) -> [u8; HEAD + 16] {
     message[4..6].copy_from_slice(&kind.to_ne_bytes());
     message[6..8].copy_from_slice(&REQUEST_DUMP.to_ne_bytes());
     message
+}
+
+/// A request for the way that packets between two addresses of one family would go.
+pub(super) fn request_route(from: IpAddr, to: IpAddr) -> Vec<u8> {
+    let family: u8 = if to.is_ipv4() { 2 } else { 10 };
+    let octets = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let bits = |ip: IpAddr| octets(ip).len() as u8 * 8;
+    let mut body = vec![family, bits(to), bits(from), 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for (kind, ip) in [(RTA_DST, to), (RTA_SRC, from)] {
+        let octets = octets(ip);
+        body.extend((4 + octets.len() as u16).to_ne_bytes());
+        body.extend(kind.to_ne_bytes());
+        body.extend(octets);
+    }
+    let mut message = ((HEAD + body.len()) as u32).to_ne_bytes().to_vec();
+    message.extend(GET_ROUTE.to_ne_bytes());
+    message.extend(REQUEST.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(body);
+    message
+}
+
+/// The number of the interface in the answer to it; the kernel's refusal otherwise.
+pub(super) fn route(datagram: &[u8]) -> Result<u32, i32> {
+    let body = datagram.get(HEAD..).unwrap_or_default();
+    match u16_at(datagram, 4) {
+        Some(NEW_ROUTE) => {
+            let mut attributes = Attributes(body.get(12..).unwrap_or_default());
+            let by = attributes.find(|(kind, _)| *kind == RTA_OIF).and_then(|(_, value)| u32_at(value, 0));
+            by.ok_or(0)
+        }
+        Some(ERROR) => Err(u32_at(body, 0).unwrap_or(0) as i32),
+        _ => Err(0),
+    }
 }
 
 /// What has come of a list.
@@ -237,6 +283,21 @@ mod tests {
                 (7, v6, 64, false, false),
                 (7, "127.0.0.1".to_owned(), 8, true, true)
             ]
+        );
+    }
+
+    /// The interface is found among what the kernel says of a way; a refusal is told, and half an answer is none.
+    #[test]
+    fn routes_are_read() {
+        let fixed = [2, 32, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let answer = message(NEW_ROUTE, 0, &fixed, &[(1, &[10, 0, 0, 9]), (RTA_OIF, &7_u32.to_ne_bytes())]);
+        assert_eq!(route(&answer), Ok(7));
+        assert_eq!(route(&message(ERROR, 0, &(-101_i32).to_ne_bytes(), &[])), Err(-101));
+        assert!((0..answer.len()).all(|end| route(&answer[..end]).is_err()));
+        let asked = request_route([10, 0, 0, 1].into(), [10, 0, 0, 9].into());
+        assert_eq!(
+            (asked.len(), &asked[16..20], &asked[32..36]),
+            (44, &[2, 32, 32, 0][..], &[10, 0, 0, 9][..])
         );
     }
 

@@ -86,6 +86,15 @@ impl Interfaces {
         netlink::dump().map(Self)
     }
 
+    /// The one by which packets from one address to another would leave now, as the system routes.
+    ///
+    /// # Errors
+    /// The system's reason, such as that there is no way.
+    pub fn leaving_by(&self, from: IpAddr, to: IpAddr) -> io::Result<Option<&Interface>> {
+        let by = netlink::route_by(from, to)?;
+        Ok(self.0.iter().find(|interface| interface.index == by))
+    }
+
     /// By name.
     pub fn named(&self, name: &str) -> Option<&Interface> {
         self.0.iter().find(|interface| interface.name == name)
@@ -157,5 +166,10 @@ mod tests {
         assert_eq!(now.holding("127.0.0.17".parse().unwrap()).map(|i| &i.name), Some(&lo.name));
         assert_eq!((lo.numa(), lo.bits_per_s()), (None, 0));
         assert!(now.named("no-such-interface").is_none());
+        let here = "127.0.0.1".parse().unwrap();
+        let by = now.leaving_by("127.0.0.11".parse().unwrap(), here).unwrap();
+        assert_eq!(by.map(|i| &i.name), Some(&lo.name));
+        // Nobody sends from an address that is not there.
+        assert!(now.leaving_by("192.0.2.1".parse().unwrap(), here).is_err());
     }
 }

@@ -2,6 +2,7 @@
 //! Deliberately without a cache: who asks often keeps what it was told.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -11,7 +12,7 @@ use rustix::net::{
 };
 
 use super::Interface;
-use super::message::{GET_ADDRESS, GET_LINK, List, Rest, request, take};
+use super::message::{GET_ADDRESS, GET_LINK, List, Rest, request, request_route, route, take};
 
 /// The kernel fills datagrams of up to 32 KiB.
 const BUFFER: usize = 64 << 10;
@@ -61,6 +62,18 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8], list: &mut List) -> io::Result<(
             Rest::Refused(errno) => return Err(io::Error::from_raw_os_error(-errno)),
         }
     }
+}
+
+/// The number of the interface by which packets from one address to another would leave.
+///
+/// # Errors
+/// The system's reason, such as that there is no way.
+pub(super) fn route_by(from: IpAddr, to: IpAddr) -> io::Result<u32> {
+    let socket = open(SocketFlags::CLOEXEC)?;
+    send(&socket, &request_route(from, to), SendFlags::empty())?;
+    let mut buffer = [0; 4096];
+    let (_, length) = recv(&socket, &mut buffer[..], RecvFlags::empty())?;
+    route(&buffer[..length]).map_err(|errno| io::Error::from_raw_os_error(-errno))
 }
 
 fn open(flags: SocketFlags) -> io::Result<OwnedFd> {

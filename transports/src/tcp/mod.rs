@@ -28,7 +28,7 @@ mod vector;
 
 pub use counters::Counters;
 pub use settings::{Nic, Settings};
-pub use source::illness;
+pub use source::{illness, stray};
 pub use transport::{KIND, TcpTransport};
 
 /// Bytes of the buffer that takes payload nobody wants; its content is never looked at.

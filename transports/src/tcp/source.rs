@@ -82,6 +82,30 @@ pub(super) fn source(nic: &Nic, to: SocketAddr, on: &Interfaces) -> Result<Optio
     }
 }
 
+/// Why what a lane of a NIC sends to a peer with these addresses leaves by another interface than the NIC's, and what to do:
+/// the system routes by destination first, and a source address alone changes nothing of that. `None` if it leaves as it
+/// should, or if nobody can tell.
+pub fn stray(nic: &Nic, peer: &[SocketAddr], on: &Interfaces) -> Option<String> {
+    let own = interface(nic, on).filter(|own| !own.is_loopback)?;
+    // Lanes go to no others where there are such.
+    let is_near = |to: &&SocketAddr| is_on_link(nic, to.ip(), on);
+    let has_near = peer.iter().any(|to| is_near(&to));
+    peer.iter().filter(|to| !has_near || is_near(to)).find_map(|to| {
+        let from = source(nic, *to, on).ok()??.ip();
+        let by = on.leaving_by(from, to.ip()).ok()??;
+        let is_stray = by.index != own.index && !by.is_loopback;
+        is_stray.then(|| {
+            format!(
+                "what it sends from {from} to {} leaves by `{}` and not by `{}`; set bind = \"device\" on its \
+                 transport, or give it routes of its own (ip rule add from {from} table NUMBER)",
+                to.ip(),
+                by.name,
+                own.name
+            )
+        })
+    })
+}
+
 /// Whether `to` lies in a network of the NIC, so that no router is between them.
 pub(super) fn is_on_link(nic: &Nic, to: IpAddr, on: &Interfaces) -> bool {
     let through = interface(nic, on);

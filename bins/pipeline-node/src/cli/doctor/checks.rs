@@ -6,7 +6,7 @@ use pipeline_graph::{PoolDecl, PoolKind};
 
 use super::Verdict;
 use super::machine::Machine;
-use crate::cli::nics_here::{Here, nics_here};
+use crate::cli::nics_here::{Here, nics_here, strays};
 
 /// Descriptors that a node needs besides its links: log, listener, epoll sets, files of `copy`.
 const SPARE_FILES: u64 = 64;
@@ -114,7 +114,12 @@ fn interfaces(config: &Config, on: &Machine) -> Vec<Verdict> {
             Verdict::ill("nics", format!("NIC `{nic}` of transport `{transport}`: {what}"), mend)
         }
     };
-    nics_here(config, interfaces).into_iter().map(verdict).collect()
+    let stray = |(transport, nic, why): (String, String, String)| {
+        let (what, mend) = why.split_once("; ").unwrap_or((&why, "see `ip rule` and `ip route`"));
+        Verdict::ill("nics", format!("NIC `{nic}` of transport `{transport}`: {what}"), mend)
+    };
+    let here = nics_here(config, interfaces).into_iter().map(verdict);
+    here.chain(strays(config, interfaces).into_iter().map(stray)).collect()
 }
 
 fn nics(config: &Config, on: &Machine) -> Vec<Verdict> {
