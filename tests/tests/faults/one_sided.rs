@@ -168,3 +168,40 @@ fn tending_may_panic() {
     done(&client, &[Request::write(&local, 0, kv.at(0), 4096)]);
     nothing_left(&client, [local]);
 }
+
+/// Two NICs, and one goes down in the middle: what it had begun and what waited for it comes through over the other, without
+/// a request failed. It is blamed on the NIC, never on the peer; the NIC carries nothing while it rests, its early refusals
+/// cost nobody anything, and after its rest it carries work again.
+#[test]
+fn a_nic_rests_and_returns() {
+    let two = "transports.loopback.nics=['east','west']";
+    let set = [two, "transports.loopback.depth=4", "limits.deadline='30s'"];
+    let ((client, ours), (server, _)) = (node(&set), node(&[two]));
+    let kv = open(&client, &server).segment("kv").unwrap();
+    until("a link on each", || ours.links() == 2);
+    let (bytes, into) = (pattern(3, 512 << 10), client.allocate(512 * KIB).unwrap());
+    let from = region_of(&client, &bytes);
+    ours.stall(true);
+    let write = client.submit(&[Request::write(&from, 0, kv.at(0), 512 * KIB)], patient()).unwrap();
+    assert_eq!(write.wait(Duration::from_millis(50)), Err(WaitError::Timeout));
+    ours.set_down(0, true);
+    ours.stall(false);
+    ours.kill(0, Blame::LocalNic);
+    ours.kill(1, Blame::LocalNic);
+    assert!(write.wait(PATIENCE).expect("an end").is_done(), "{:?}", reasons(&write));
+    let nics = client.nics();
+    let east = nics.iter().find(|nic| nic.name == "east").unwrap();
+    assert!(east.facts.resting.as_ref().is_some_and(|why| why.contains("down")), "{east:?}");
+    assert!(east.local_failures >= 1 && east.links == 0, "{east:?}");
+    for _ in 0..20 {
+        done(&client, &[Request::read(&into, 0, kv.at(0), 512 * KIB)]);
+    }
+    assert!(bytes_of(&into) == bytes);
+    ours.set_down(0, false);
+    until("it returns", || client.nics().iter().all(|nic| nic.facts.resting.is_none() && nic.links == 1));
+    done(&client, &[Request::read(&into, 0, kv.at(0), 512 * KIB)]);
+    let failures = client.peer_failures();
+    assert_eq!((failures[0].path, failures[0].peer_failures), (0, 0), "it was no fault of the peer");
+    drop(write);
+    nothing_left(&client, [from, into]);
+}
