@@ -28,7 +28,7 @@ pub(super) fn checks(config: &Config) -> Vec<Objection> {
                 format!("`{to}` reads back what has been done, and what `{name}` passes on has not"),
                 "lead `cq_reap` to it",
             ),
-            ("read_back", "again", to) if !["protocol_route", "nic_select"].contains(&to) => (
+            ("read_back", "again", kind) if !["protocol_route", "nic_select"].contains(&kind) => (
                 format!("`{name}` sends slices on their way again, and not over `{to}`"),
                 "lead it to nic_select or protocol_route by a \"return\" edge",
             ),

@@ -198,7 +198,7 @@ impl Slot<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use pipeline_transports::Op;
+    use pipeline_transports::{Access, Memory, Op};
 
     use super::*;
     use crate::key::Key;
@@ -207,8 +207,11 @@ mod tests {
     use crate::reason::{Code, Reason};
 
     fn born(ledger: &Ledger, request: u32, op: Op) -> Slot<'_> {
-        let (local, remote) =
-            (Span { region: RegionId(5), offset: 700 }, Span { region: RegionId(9), offset: 30 });
+        born_in(ledger, request, op, RegionId(5))
+    }
+
+    fn born_in(ledger: &Ledger, request: u32, op: Op, region: RegionId) -> Slot<'_> {
+        let (local, remote) = (Span { region, offset: 700 }, Span { region: RegionId(9), offset: 30 });
         ledger.request(request).open(0, 0);
         let slot = ledger.cover_of(request);
         slot.bear(&Birth {
@@ -269,8 +272,10 @@ mod tests {
         let ledger = crate::testing::ledger(4, 4);
         ledger.open_scratch(RegionId(77), 4096, 1, 0);
         let scratch = ledger.scratch().unwrap();
+        let region = ledger.regions.add(Memory::allocate(4096).unwrap(), Access::Local).unwrap();
         for request in 0..3 {
-            let slot = born(&ledger, request, Op::Write);
+            ledger.regions.pin(region).unwrap();
+            let slot = born_in(&ledger, request, Op::Write, region);
             assert!(slot.begin_back(scratch) && !scratch.has_piece());
             slot.set_code(Code::new(Reason::Deadline, 1));
             let mut ending = Ending::new(&ledger);

@@ -35,7 +35,13 @@ pub(super) fn rank(
         (None, Some(_)) => Nearness::Unlisted,
         (None, None) => known(&nic.place),
     };
-    Ranking::new(nics.iter().map(near).collect())
+    // A matrix that was read is written as it was.
+    let lists = lists.filter(|_| said.is_none()).map(|lists| [&lists.preferred, &lists.others]);
+    let place = |nic: u16| {
+        let mut names = lists.iter().flatten().copied().flatten();
+        names.position(|name| goes_by(&nics[usize::from(nic)], std::slice::from_ref(name))).unwrap_or(0)
+    };
+    Ranking::listed(nics.iter().map(near).collect(), place)
 }
 
 impl Topology {

@@ -6,7 +6,7 @@ use super::nearness::Nearness;
 /// See the file's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranking {
-    /// NICs, the nearest first; within a group in the order of the file.
+    /// NICs, the nearest first; within a group in the order of the file, or of the list that made the group.
     order: Vec<u16>,
     /// For each group, where the next one begins in `order`.
     ends: Vec<u16>,
@@ -19,8 +19,13 @@ pub struct Ranking {
 impl Ranking {
     /// From how near each NIC is, index by index.
     pub(crate) fn new(nearness: Vec<Nearness>) -> Self {
+        Self::listed(nearness, |_| 0)
+    }
+
+    /// As [`Self::new`]; of equally near NICs the one with the lower place in a list comes first.
+    pub(super) fn listed(nearness: Vec<Nearness>, place: impl Fn(u16) -> usize) -> Self {
         let mut order: Vec<u16> = (0..nearness.len() as u16).collect();
-        order.sort_by_key(|nic| nearness[usize::from(*nic)]);
+        order.sort_by_key(|nic| (nearness[usize::from(*nic)], place(*nic)));
         let (mut ends, mut position) = (Vec::new(), vec![0; order.len()]);
         for (at, nic) in order.iter().enumerate() {
             position[usize::from(*nic)] = at as u16;
