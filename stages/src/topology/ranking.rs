@@ -18,11 +18,12 @@ pub struct Ranking {
 
 impl Ranking {
     /// From how near each NIC is, index by index.
+    #[cfg(test)]
     pub(crate) fn new(nearness: Vec<Nearness>) -> Self {
         Self::listed(nearness, |_| 0)
     }
 
-    /// As [`Self::new`]; of equally near NICs the one with the lower place in a list comes first.
+    /// From how near each NIC is, index by index; of equally near ones that with the lower place in a list comes first.
     pub(super) fn listed(nearness: Vec<Nearness>, place: impl Fn(u16) -> usize) -> Self {
         let mut order: Vec<u16> = (0..nearness.len() as u16).collect();
         order.sort_by_key(|nic| (nearness[usize::from(*nic)], place(*nic)));
