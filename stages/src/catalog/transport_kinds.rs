@@ -216,7 +216,7 @@ pub(super) const RDMA: TransportKind = TransportKind {
             "stall",
             Kind::Time { min_ns: SECONDS, max_ns: 86_400 * SECONDS },
             None,
-            "A queue pair with work outstanding that completes nothing for so long is closed; without it, when the NIC must have given up by itself (ack_timeout times retries + 1, at least 1 s).",
+            "A queue pair with work outstanding that completes nothing for so long is closed; without it, when the NIC must have given up by itself (four times ack_timeout times retries + 1, at least 5 s).",
         ),
         key(
             "inline",
