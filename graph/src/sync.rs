@@ -94,13 +94,15 @@ mod word {
             self.value.compare_exchange(current, new, order, Ordering::Relaxed).is_ok()
         }
 
-        /// The kernel compares under its bucket lock; so does this. No time-out: nothing may need one.
+        /// The kernel compares under its bucket lock; so does this. Woken is woken, whatever the word is by then: who sleeps
+        /// looks again. No time-out: nothing may need one.
         pub(crate) fn wait(&self, expected: u32, _limit_ns: u64) {
             let mut guard = self.lock.lock().expect("loom locks are not poisoned: a panic ends the model");
-            while self.value.load(Ordering::SeqCst) == expected {
+            if self.value.load(Ordering::SeqCst) == expected {
                 guard =
                     self.changed.wait(guard).expect("loom locks are not poisoned: a panic ends the model");
             }
+            drop(guard);
         }
 
         pub(crate) fn wake_one(&self) {
