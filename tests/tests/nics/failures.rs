@@ -102,6 +102,9 @@ fn a_local_nic_loses_its_address() {
         let why = nics[0].facts.resting.as_deref().unwrap_or_default();
         assert!(why.contains("`rail0` has no IP address"), "{why}");
         assert!(nics[0].links == 0 && nics[1].facts.resting.is_none() && nics[1].errors == 0, "{nics:?}");
+        assert!(nics[0].local_failures > 0 && nics[1].local_failures == 0, "{nics:?}");
+        let peers = rails.client.peer_failures();
+        assert!(peers.iter().all(|peer| (peer.path, peer.peer_failures) == (0, 0)), "{peers:?}");
         let refused = plan.add(Rule::new(Site::Dial, When::First(3), Effect::Fail));
         std::thread::sleep(Duration::from_secs(5).saturating_sub(gone.elapsed()));
         ip("addr add 10.8.0.1/24 dev rail0");

@@ -183,3 +183,21 @@ fn four_wires_carry_quarters() {
         striped(&rails, 4, 64 << 20);
     });
 }
+
+/// A wire that is three times as fast carries about three times as much, once its speed has been seen: least_loaded measures it.
+#[test]
+fn a_faster_wire_carries_more() {
+    alone("wires::a_faster_wire_carries_more", || {
+        let rails = Rails::told(2, &["stages.select.policy='least_loaded'"]);
+        limit("rail0", 100);
+        limit("rail1", 300);
+        let bytes = pattern(9, 32 << 20);
+        let region = region_of(&rails.client, &bytes);
+        done(&rails.client, &rails.writes(&region));
+        let (told, _) = measured(&rails, 2, || done(&rails.client, &rails.writes(&region)));
+        let times = told[1] as f64 / told[0] as f64;
+        assert!((2.0..4.5).contains(&times), "{times}: {told:?}");
+        rails.check(&bytes);
+        nothing_left(&rails.client, [region]);
+    });
+}
