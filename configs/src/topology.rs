@@ -82,12 +82,20 @@ fn gpu_nics(
     all
 }
 
+/// What a file holds; anything else, a pipe say, might never end.
+fn text_of(path: &str) -> std::io::Result<String> {
+    match std::fs::metadata(path)?.is_file() {
+        true => std::fs::read_to_string(path),
+        false => Err(std::io::Error::other("it is no file")),
+    }
+}
+
 /// The matrix in a file.
 fn load(path: &str, at: Span, used: &[TransportConfig], scope: &mut Scope<'_>) -> Option<Matrix> {
     let refused = |why: String, help: &str| {
         Finding::error(codes::MATRIX, at, format!("`matrix`: {path}: {why}")).help(help)
     };
-    let text = match std::fs::read_to_string(path) {
+    let text = match text_of(path) {
         Ok(text) => text,
         Err(why) => {
             let help = "name a file that can be read; a relative path starts at the file that says it";
