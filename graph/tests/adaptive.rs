@@ -92,7 +92,7 @@ fn cpu_ticks(name: &str) -> u64 {
 }
 
 /// After its budget a worker is parked: idle for two seconds it does not wake, and uses no CPU time, whatever it was
-/// used to before; and that it parks at once after long gaps can be seen.
+/// used to before; and that it parks at once after long gaps, or after a spin that is nothing beside them, can be seen.
 #[test]
 fn parked_after_its_budget_and_without_cpu_while_idle() {
     let (engine, seen) = counting(ADAPTIVE);
@@ -117,7 +117,9 @@ fn parked_after_its_budget_and_without_cpu_while_idle() {
         wait_for(&seen, item + 1);
     }
     let worker = engine.snapshot().workers.remove(0);
-    assert!(worker.parks_at_once && worker.spin_budget_ns == 0, "{worker:?}");
+    // What is left of the short gaps may be worth a microsecond, to a machine whose sleeps cost thirty.
+    let spins_ns = worker.spin_budget_ns + worker.yield_budget_ns;
+    assert!(spins_ns <= 10_000 && (spins_ns > 0 || worker.parks_at_once), "{worker:?}");
     assert!((1_500_000..20_000_000).contains(&worker.gap_ns), "{worker:?}");
     assert!(engine.drain(in_seconds(30)).empty);
 }
