@@ -89,6 +89,24 @@ pub enum Error {
         /// What was tried, and why it did not work.
         why: String,
     },
+    /// A directory does not know a name. Nothing says that there is such a node; it may come yet.
+    #[error("{place} knows no `{name}`; check the name, and whether that node runs and publishes there")]
+    UnknownName {
+        /// What was asked for.
+        name: String,
+        /// Which directory.
+        place: String,
+    },
+    /// A directory does not answer, or not as it should. Says nothing about the peers in it.
+    #[error(
+        "{place} does not answer: {reason}; peers that are known go on, others are found when it is back"
+    )]
+    Directory {
+        /// Which one, and where.
+        place: String,
+        /// The last reason.
+        reason: String,
+    },
     /// The peer refused us, or we it.
     #[error("peer {peer} refused: {reason}")]
     Refused {

@@ -8,10 +8,12 @@ pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod control;
+pub mod directory;
 pub mod error;
 pub mod exhausted;
 #[cfg(feature = "faults")]
 pub mod faults;
+pub mod foreign;
 mod inproc;
 pub mod interfaces;
 mod life;

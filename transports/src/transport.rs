@@ -9,6 +9,7 @@ use crate::caps::Caps;
 use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
+use crate::foreign::Foreign;
 use crate::link::{Halves, Link, LinkId, Waker, Wakes};
 use crate::memory::{Access, Memory, RegionId};
 use crate::spread::Spread;
@@ -112,6 +113,9 @@ pub trait Registered: Send + Sync {
     }
     /// The region has this name now, by which work requests will call it. Said once, before the first of them.
     fn bind(&self, _region: RegionId) {}
+    /// The region is part of this segment from now on: peers may be told of it, where the transport tells them by itself
+    /// ([`crate::foreign`]). Said after [`Self::bind`]; what is never said so is for nobody else.
+    fn publish(&self, _segment: &str) {}
 }
 
 /// See [`Registered`].
@@ -234,6 +238,10 @@ pub trait Transport: Send + Sync {
     /// say nothing.
     fn staged(&self) -> Staged {
         Staged::default()
+    }
+    /// What it does for peers that run another engine, if that is whom it speaks to.
+    fn foreign(&self) -> Option<&dyn Foreign> {
+        None
     }
     /// Makes the halves for worker pair `pair` of `nic`: before any link, and again whenever a half of the pair was
     /// lost (its worker panicked). The new half works for links dialled or accepted from then on, beside those of the

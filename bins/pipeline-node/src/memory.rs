@@ -102,7 +102,11 @@ impl Book {
     pub(crate) fn publish(&self, world: &World, segment: &str, id: RegionId) -> Result<u64, Error> {
         let facts = world.regions.facts(id).ok_or(pipeline_transports::Error::NotRegistered(id))?;
         let keys = self.entries().get(&id).map_or_else(Vec::new, |known| keys(known));
-        Ok(world.segments.append(segment, id, facts.len, facts.access, keys)?)
+        let start = world.segments.append(segment, id, facts.len, facts.access, keys)?;
+        for known in self.entries().get(&id).into_iter().flatten() {
+            known.publish(segment);
+        }
+        Ok(start)
     }
 
     pub(crate) fn unregister(&self, world: &World, region: Region) -> Result<Memory, (Region, Error)> {

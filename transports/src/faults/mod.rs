@@ -23,6 +23,7 @@ use crate::caps::Caps;
 use crate::clock::{self, Nanos};
 use crate::control::Control;
 use crate::error::Error;
+use crate::foreign::Foreign;
 use crate::link::{Halves, Link, LinkId, Serve, Waker, Wakes};
 use crate::memory::{Access, LockedPages, Memory, RegionId};
 use crate::spread::{InTurn, Spread};
@@ -85,6 +86,10 @@ impl Registered for Locked {
 
     fn bind(&self, region: RegionId) {
         self.inner.bind(region);
+    }
+
+    fn publish(&self, segment: &str) {
+        self.inner.publish(segment);
     }
 }
 
@@ -172,6 +177,10 @@ impl Transport for Faulty {
 
     fn evicts(&self) -> bool {
         self.inner.evicts()
+    }
+
+    fn foreign(&self) -> Option<&dyn Foreign> {
+        self.inner.foreign()
     }
 
     fn dial<'a>(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pipeline_transports::control::Control;
+use pipeline_transports::foreign::Foreign;
 use pipeline_transports::transport::{BoxFuture, Registration, SessionId};
 use pipeline_transports::{
     Access, Arming, Asking, Cancelled, Caps, Completions, Error, Flushed, Halves, Incoming, Link, LinkEnd,
@@ -78,6 +79,10 @@ impl Transport for Watched {
 
     fn evicts(&self) -> bool {
         self.inner.evicts()
+    }
+
+    fn foreign(&self) -> Option<&dyn Foreign> {
+        self.inner.foreign()
     }
 
     fn dial<'a>(
