@@ -71,6 +71,12 @@ pub type Hear = Arc<dyn Fn(ForeignNotice) -> bool + Send + Sync>;
 /// What a transport of another engine's protocol can do besides moving bytes. All of it runs in the control pool and ends by
 /// `by`.
 pub trait Foreign: Send + Sync {
+    /// Binds its listeners, for a node of this name: once, before [`Transport::tend`](crate::Transport::tend), which serves
+    /// them. A node whose listener cannot be bound does not start.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with the address.
+    fn bind<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), Error>>;
     /// What others call this node in that protocol; `None` until its listener is bound.
     fn own_name(&self) -> Option<String>;
     /// Finds a peer by the name it has in that protocol, and what it has now. Asked again after its links died and when a name
