@@ -168,7 +168,13 @@ fn machine(config: &Config, places: &Places, allowed: &[usize], report: &mut Rep
                 allowed.len()
             );
             let finding = Finding::warning(codes::CPU_CROWDED, at, message);
-            report.push(finding.help(format!("write threads = {} or less on this machine", allowed.len())));
+            let (groups, cpus) = (pool.groups.len().max(1), allowed.len());
+            let help = match cpus / groups {
+                each if groups == 1 => format!("write threads = {each} or less on this machine"),
+                0 => format!("it has {groups} groups of its own `per`; take `per` out to have one for all"),
+                each => format!("write threads = {each} or less: that many for each of its {groups} groups"),
+            };
+            report.push(finding.help(help));
         }
         if pool.wait.park_ns == 0 && pool.kind == PoolKind::Resident {
             spinning += pool.workers();

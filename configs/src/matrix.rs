@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::segments;
@@ -30,8 +31,9 @@ impl Location {
             return Some(Self::Gpu(u16::try_from(gpu).ok()?));
         }
         let digits = name.strip_prefix("cpu:")?;
-        let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-        digits.parse().ok().filter(|node| plain && *node < 1024).map(Self::Cpu)
+        // One way to write each: `cpu:00` beside `cpu:0` would be the same place twice.
+        let node = digits.parse().ok().filter(|node: &u16| *node < 1024 && node.to_string() == digits);
+        node.map(Self::Cpu)
     }
 }
 
@@ -76,14 +78,20 @@ fn fault(why: impl Into<String>, help: &'static str) -> Fault {
 
 /// Reads a text.
 pub(crate) fn read(text: &str) -> Result<Matrix, Vec<Fault>> {
-    let places = match serde_json::from_str(text) {
-        Ok(Value::Object(places)) => places,
-        Ok(_) => return Err(vec![fault("it is no JSON object", FORM)]),
+    // Some editors begin a file with it; it means nothing.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Places(places) = match serde_json::from_str(text) {
+        Ok(places) => places,
+        Err(error) if error.is_data() => return Err(vec![fault("it is no JSON object", FORM)]),
         // Says line and column.
         Err(error) => return Err(vec![fault(format!("it is no JSON: {error}"), FORM)]),
     };
     let (mut matrix, mut faults) = (Matrix::default(), Vec::new());
-    for (name, value) in &places {
+    for (at, (name, value)) in places.iter().enumerate() {
+        if places[..at].iter().any(|(earlier, _)| earlier == name) {
+            faults.push(fault(format!("it names `{name}` twice"), "name each place once"));
+            continue;
+        }
         let Some(location) = Location::parse(name) else {
             let why = format!("`{name}` is no place of memory");
             faults.push(fault(why, "write \"cpu:0\" for a NUMA node, \"cuda:0\" for a GPU, \"*\" for any"));
@@ -98,6 +106,29 @@ pub(crate) fn read(text: &str) -> Result<Matrix, Vec<Fault>> {
         faults.push(fault("it names no place", FORM));
     }
     if faults.is_empty() { Ok(matrix) } else { Err(faults) }
+}
+
+/// An object with all of its keys, those that come twice included: a map would keep the last.
+struct Places(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Places {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Places;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Places, A::Error> {
+                let mut places = Vec::new();
+                while let Some(place) = map.next_entry()? {
+                    places.push(place);
+                }
+                Ok(Places(places))
+            }
+        }
+        from.deserialize_map(Each)
+    }
 }
 
 fn lists(place: &str, value: &Value) -> Result<Lists, Fault> {
@@ -154,6 +185,7 @@ mod tests {
             "{\"*\":[[\"a\",\"b\"],[]],\"cpu:10\":[[\"a\"],[]],\"cpu:2\":[[],[\"b\"]]}\n"
         );
         assert_eq!(read(&many.to_json()), Ok(many));
+        assert_eq!(read(&format!("\u{feff}{TEXT}")), Ok(matrix), "a byte order mark");
     }
 
     /// Every fault of a text is told, each with what to write instead.
@@ -172,13 +204,15 @@ mod tests {
         assert_eq!(
             several,
             [
+                "`cpu:x` is no place of memory",
                 "`cpu:1` is not an array of two arrays",
                 "`cpu:2` lists `a` twice",
                 "`cpu:3` lists no NIC",
                 "`cpu:4` lists what is no name",
-                "`cpu:x` is no place of memory",
                 "`cuda:0` is not an array of two arrays",
             ]
         );
+        let twice = whys(r#"{"cpu:0": [["a"], []], "cpu:00": [["b"], []], "cpu:0": [["c"], []]}"#);
+        assert_eq!(twice, ["`cpu:00` is no place of memory", "it names `cpu:0` twice"]);
     }
 }

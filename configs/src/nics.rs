@@ -95,6 +95,12 @@ fn one(entry: &Entry, used: &[TransportConfig], scope: &mut Scope<'_>) -> Option
             };
             scope.report.push(finding.help(help));
         }
+        if source.is_some_and(|ip: std::net::IpAddr| ip.is_unspecified() || ip.is_multicast()) {
+            let message = format!("`address`: `{said}` is no address of one interface");
+            let finding = Finding::error(codes::ADDRESS, *at, message);
+            let help = "write the interface's own address, as `ip address` lists it, or leave `address` out";
+            scope.report.push(finding.help(help));
+        }
     }
     numa::judge(&body, scope);
     for bad in body.values.texts("gpus").iter().filter(|name| segments::gpu(name).is_none()) {

@@ -6,7 +6,7 @@ use crate::config::{Interface, NicConfig, TransportConfig};
 use crate::finding::Finding;
 use crate::names;
 use crate::nics;
-use crate::schema::{Catalog, Change, Key, Kind, Later};
+use crate::schema::{Catalog, Change, Key, Kind, Later, Value};
 use crate::source::Span;
 use crate::tree::{Entry, Table, Tree};
 use crate::typed;
@@ -61,8 +61,11 @@ fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<Transp
         let what = format!("transport type `{}`", kind.name);
         scope.report.push(body::comes_later(&what, Later::refused(brings), said.1));
     }
-    let mut nics = body.values.texts("nics").to_vec();
-    body.values.0.remove("nics");
+    let mut nics = match body.values.0.remove("nics") {
+        Some(Value::Texts(nics)) => nics,
+        // It was refused, which has been told; what is said of these NICs elsewhere is not to be blamed for that.
+        _ => texts_in(&entry.node.value),
+    };
     if let Some(bad) = nics.iter().find(|nic| !is_interface(nic)) {
         let at = body.span("nics", entry.key_span);
         let finding =
@@ -81,6 +84,21 @@ fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<Transp
     let interfaces = nics.iter().map(device).collect();
     let (name, kind) = (entry.key.clone(), kind.name.to_owned());
     Some(TransportConfig { name, kind, nics, interfaces, values: body.values })
+}
+
+/// The texts of the key `nics` as they stand there, each once.
+fn texts_in(transport: &Tree) -> Vec<String> {
+    let Tree::Table(table) = transport else { return Vec::new() };
+    let Some(Tree::Array(items)) = table.get("nics").map(|entry| &entry.node.value) else {
+        return Vec::new();
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for text in items.iter().filter_map(|item| item.as_text()) {
+        if !texts.iter().any(|earlier| earlier == text) {
+            texts.push(text.to_owned());
+        }
+    }
+    texts
 }
 
 /// Lays what `[nics]` says on the transports that use it.
