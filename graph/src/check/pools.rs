@@ -107,7 +107,15 @@ pub(super) fn edges(hops: &Hops, found: &mut Vec<Complaint>) {
                         hops.name(from),
                         target.name
                     );
-                    add(Rule::InlineAcrossPools, text, "use a queue, or put both stages into one pool");
+                    let stolen = format!(
+                        "use a queue here too, or make the edge into `{}` inline: then it goes on where it came from",
+                        hops.name(from)
+                    );
+                    let help = match blueprint.is_stolen(from) {
+                        true => &stolen,
+                        false => "use a queue, or put both stages into one pool",
+                    };
+                    add(Rule::InlineAcrossPools, text, help);
                 }
             }
             (_, None) => {

@@ -81,6 +81,7 @@ mod tests {
             complaint.text,
             "`job -> end` is inline, but `job` runs in pool `crew` and `end` in pool `p`"
         );
+        assert!(complaint.help.contains("make the edge into `job` inline"), "{}", complaint.help);
         (round.edges[2].mode, round.tokens) = (back(), 8);
         only(&round, Rule::ReturnForward);
     }
