@@ -20,6 +20,7 @@ mod life;
 pub mod link;
 pub mod loopback;
 pub mod memory;
+pub mod mooncake;
 #[cfg(feature = "rdma")]
 pub mod rdma;
 pub mod sim;

@@ -13,23 +13,23 @@ use crate::link::LinkId;
 const EVENTS: usize = 64;
 
 /// See the file's head.
-pub(super) struct Epoll {
+pub(crate) struct Epoll {
     set: OwnedFd,
 }
 
 /// What happened to a lane's socket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ready {
-    pub(super) id: LinkId,
-    pub(super) readable: bool,
-    pub(super) writable: bool,
+pub(crate) struct Ready {
+    pub(crate) id: LinkId,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
     /// The peer has ended its direction, or the socket is broken: reads come to an end.
-    pub(super) ending: bool,
+    pub(crate) ending: bool,
 }
 
 /// What a half wants to hear of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Interest {
+pub(crate) enum Interest {
     Read,
     Write,
     Both,
@@ -37,19 +37,19 @@ pub(super) enum Interest {
 
 impl Epoll {
     /// An empty set.
-    pub(super) fn new() -> Result<Self, Error> {
+    pub(crate) fn new() -> Result<Self, Error> {
         let set = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|e| Error::Io { what: "making an epoll set".into(), source: e.into() })?;
         Ok(Self { set })
     }
 
     /// For the worker's bell; readable while something has happened.
-    pub(super) fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         self.set.as_raw_fd()
     }
 
     /// Adds a socket; it leaves by being closed. Tells at once what is the case already.
-    pub(super) fn add(&self, socket: impl AsFd, id: LinkId, interest: Interest) -> std::io::Result<()> {
+    pub(crate) fn add(&self, socket: impl AsFd, id: LinkId, interest: Interest) -> std::io::Result<()> {
         let flags = match interest {
             Interest::Read => EventFlags::IN | EventFlags::RDHUP,
             Interest::Write => EventFlags::OUT,
@@ -59,13 +59,13 @@ impl Epoll {
     }
 
     /// Takes a socket out before its half lets go of it: the other half's handle keeps it open.
-    pub(super) fn remove(&self, socket: impl AsFd) {
+    pub(crate) fn remove(&self, socket: impl AsFd) {
         // A socket that was never added: nothing to take out.
         let _ = epoll::delete(&self.set, socket);
     }
 
     /// What has happened since the last call, at most [`EVENTS`] at once; never blocks. `true` if there may be more.
-    pub(super) fn poll(&mut self, mut each: impl FnMut(Ready)) -> bool {
+    pub(crate) fn poll(&mut self, mut each: impl FnMut(Ready)) -> bool {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // Interrupted: the next turn asks again.

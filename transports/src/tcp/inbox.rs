@@ -15,7 +15,7 @@ use crate::wr::Blame;
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// See the file's head.
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -28,7 +28,7 @@ pub(super) struct Inbox {
 
 /// What one receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Received {
+pub(crate) enum Received {
     /// Bytes; the socket may hold more.
     More,
     /// Bytes, and the socket is empty now.
@@ -41,7 +41,7 @@ pub(super) enum Received {
 
 impl Inbox {
     /// Room for `pieces` payload pieces a call.
-    pub(super) fn new(pieces: usize) -> Self {
+    pub(crate) fn new(pieces: usize) -> Self {
         Self {
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             start: 0,
@@ -53,12 +53,12 @@ impl Inbox {
     }
 
     /// Bytes of a head that have come.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
     /// Lets go of the first `n` of [`Self::bytes`].
-    pub(super) fn consume(&mut self, n: usize) {
+    pub(crate) fn consume(&mut self, n: usize) {
         self.start += n;
         debug_assert!(self.start <= self.end);
     }
@@ -68,7 +68,7 @@ impl Inbox {
     ///
     /// # Safety
     /// `at` must be writable for `len` bytes.
-    pub(super) unsafe fn take(&mut self, at: Option<*mut u8>, len: u64) -> u64 {
+    pub(crate) unsafe fn take(&mut self, at: Option<*mut u8>, len: u64) -> u64 {
         let straight = (self.placed as u64).min(len);
         self.placed -= straight as usize;
         let copied = ((self.end - self.start) as u64).min(len - straight);
@@ -82,13 +82,13 @@ impl Inbox {
     }
 
     /// Pieces for the next [`Self::receive`]; only while the buffer is empty, in wire order.
-    pub(super) fn pieces(&mut self) -> &mut Vector {
+    pub(crate) fn pieces(&mut self) -> &mut Vector {
         debug_assert!(self.placed == 0);
         &mut self.vector
     }
 
     /// The pieces end before the payload does: the next receive leaves the buffer alone.
-    pub(super) fn stop_at_pieces(&mut self) {
+    pub(crate) fn stop_at_pieces(&mut self) {
         self.pieces_only = true;
     }
 
@@ -96,7 +96,7 @@ impl Inbox {
     ///
     /// # Safety
     /// The pieces added since the last call must be writable.
-    pub(super) unsafe fn receive(&mut self, socket: BorrowedFd<'_>) -> Received {
+    pub(crate) unsafe fn receive(&mut self, socket: BorrowedFd<'_>) -> Received {
         debug_assert!(self.vector.is_empty() || self.start == self.end, "payload behind buffered bytes");
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

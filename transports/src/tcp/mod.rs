@@ -8,10 +8,10 @@ mod answers;
 pub mod ceiling;
 mod counters;
 mod dial;
-mod epoll;
+pub(crate) mod epoll;
 pub mod frame;
 pub mod hello;
-mod inbox;
+pub(crate) mod inbox;
 mod lane;
 mod lane_loom;
 mod nics;
@@ -24,7 +24,7 @@ mod slots;
 mod socket;
 mod source;
 mod transport;
-mod vector;
+pub(crate) mod vector;
 
 pub use counters::Counters;
 pub use settings::{Nic, Settings};
@@ -36,6 +36,6 @@ const SCRATCH_BYTES: usize = 64 << 10;
 /// Bytes that one system call moves, and that a lane may move in a row before the next one's turn: little enough that a
 /// short message on another lane waits a fraction of a millisecond for it, and for what was copied in to be still in the
 /// cache when the other side copies it out.
-const TURN_BYTES: usize = 1 << 20;
+pub(crate) const TURN_BYTES: usize = 1 << 20;
 /// Bytes a `sendmsg` of the bare loop is given: it has nobody to be fair to.
 const SEND_BYTES: usize = 2 << 20;

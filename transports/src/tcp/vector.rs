@@ -20,7 +20,7 @@ const _: () = assert!(
 );
 
 /// Pieces of memory in wire order; what has been moved is gone from the front.
-pub(super) struct Vector {
+pub(crate) struct Vector {
     pieces: Vec<Piece>,
     first: usize,
 }
@@ -31,19 +31,19 @@ unsafe impl Send for Vector {}
 
 impl Vector {
     /// Room for `capacity` pieces, at most the kernel's 1024.
-    pub(super) fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         debug_assert!(capacity <= 1024);
         Self { pieces: Vec::with_capacity(capacity), first: 0 }
     }
 
     /// Forgets all pieces.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.pieces.clear();
         self.first = 0;
     }
 
     /// Adds a piece; `false` when there is no room. An empty piece is nothing.
-    pub(super) fn push(&mut self, base: *mut u8, len: usize) -> bool {
+    pub(crate) fn push(&mut self, base: *mut u8, len: usize) -> bool {
         if self.pieces.len() == self.pieces.capacity() {
             return false;
         }
@@ -54,17 +54,17 @@ impl Vector {
     }
 
     /// Whether nothing is left to move.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first == self.pieces.len()
     }
 
     /// Bytes left to move.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.pieces[self.first..].iter().map(|p| p.len).sum()
     }
 
     /// Keeps the first `limit` bytes; whether there were more.
-    pub(super) fn truncate(&mut self, limit: usize) -> bool {
+    pub(crate) fn truncate(&mut self, limit: usize) -> bool {
         let mut bytes = 0usize;
         for i in self.first..self.pieces.len() {
             let left = limit - bytes;
@@ -100,7 +100,7 @@ impl Vector {
     ///
     /// # Errors
     /// `WouldBlock` when the socket is full; else the lane is broken.
-    pub(super) unsafe fn send(&mut self, socket: BorrowedFd<'_>, limit: usize) -> io::Result<usize> {
+    pub(crate) unsafe fn send(&mut self, socket: BorrowedFd<'_>, limit: usize) -> io::Result<usize> {
         let (mut count, mut bytes) = (0, 0usize);
         for piece in &self.pieces[self.first..] {
             if bytes >= limit {
@@ -133,7 +133,7 @@ impl Vector {
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there; else the lane is broken.
-    pub(super) unsafe fn receive(&self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    pub(crate) unsafe fn receive(&self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let pieces = &self.pieces[self.first..];
         // SAFETY: the vector is laid out as iovecs, and writable by the caller's promise.
         let got = unsafe { libc::readv(socket.as_raw_fd(), pieces.as_ptr().cast(), pieces.len() as i32) };

@@ -1,0 +1,20 @@
+//! Mooncake's protocols, so that nodes of this engine and nodes that run its Transfer Engine read and write each other.
+//!
+//! Two ports a node: a *handshake port* where others ask what it has, leave notices, and look whether it lives
+//! ([`handshake`], [`ask`]); and a *data port* where they read and write registered buffers by address ([`wire`]).
+//! [`descriptor`] is what a node tells of itself. [`MooncakeTcp`] is all of it as a transport.
+//!
+//! Deliberately no session and no fence: their wire has none. Who can connect can read and write, as far as the access of
+//! each region goes; so its listeners are on loopback unless a file says otherwise.
+
+pub mod ask;
+pub mod bodies;
+pub mod descriptor;
+pub mod handshake;
+pub mod name;
+mod settings;
+mod transport;
+pub mod wire;
+
+pub use settings::{Metadata, P2P, Settings, is_every_address};
+pub use transport::{KIND, MooncakeTcp};

@@ -1,0 +1,141 @@
+//! Mooncake's TCP protocol as a [`Transport`] and as [`Foreign`].
+//! Deliberately only the joints: what each side of it does is in the files beside.
+
+use std::sync::Arc;
+
+use super::settings::Settings;
+use crate::caps::{Caps, Mover};
+use crate::clock::Nanos;
+use crate::control::Control;
+use crate::error::Error;
+use crate::foreign::{Foreign, ForeignNotice, Found, Hear};
+use crate::link::{Halves, Link, Wakes};
+use crate::memory::{Access, Memory, Regions};
+use crate::transport::{
+    BoxFuture, Incoming, NicId, Offer, PairId, Path, Registered, Registration, Transport,
+};
+
+/// The type in the file and in offers.
+pub const KIND: &str = "mooncake_tcp";
+
+/// The longest work request. The wire would carry more; no region is as long.
+const MAX_BYTES: u64 = 1 << 40;
+
+/// See the file's head.
+pub struct MooncakeTcp {
+    name: String,
+    settings: Settings,
+    nics: Vec<String>,
+    caps: Caps,
+    #[expect(dead_code, reason = "its halves look up regions in it")]
+    regions: Arc<Regions>,
+}
+
+/// A region that is known here.
+struct Known;
+
+impl Registered for Known {}
+
+impl MooncakeTcp {
+    /// A transport called `name` in the file, over the regions of `regions`.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] for settings by which others could not reach it.
+    pub fn new(name: &str, settings: Settings, regions: Arc<Regions>) -> Result<Self, Error> {
+        settings.advertised()?;
+        let caps = Caps {
+            two_sided: true,
+            fenced: false,
+            read: true,
+            write: true,
+            direct: true,
+            mover: Mover::Cpu,
+            max_bytes: MAX_BYTES,
+            preferred_bytes: settings.preferred_bytes,
+        };
+        Ok(Self { name: name.to_owned(), settings, nics: vec![name.to_owned()], caps, regions })
+    }
+}
+
+fn not_yet<T>(what: &'static str) -> Result<T, Error> {
+    Err(Error::Unsupported { transport: KIND, what })
+}
+
+impl Transport for MooncakeTcp {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn nics(&self) -> &[String] {
+        &self.nics
+    }
+
+    fn register(&self, memory: &Memory, _access: Access) -> Result<Registration, Error> {
+        memory.of_host(KIND)?;
+        Ok(Box::new(Known))
+    }
+
+    fn offer(&self) -> Offer {
+        Offer { kind: KIND.to_owned(), name: self.name.clone(), body: Vec::new() }
+    }
+
+    fn lanes(&self) -> u16 {
+        self.settings.lanes.max(1)
+    }
+
+    fn dial<'a>(
+        &'a self,
+        _path: &'a Path,
+        _peer: &'a Offer,
+        _via: &'a mut dyn Control,
+        _by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        Box::pin(std::future::ready(not_yet("dial")))
+    }
+
+    fn accept<'a>(
+        &'a self,
+        _from: Incoming,
+        _via: &'a mut dyn Control,
+        _by: Nanos,
+    ) -> BoxFuture<'a, Result<Link, Error>> {
+        Box::pin(std::future::ready(not_yet("take a lane of a native peer: its peers come to its own port")))
+    }
+
+    fn foreign(&self) -> Option<&dyn Foreign> {
+        Some(self)
+    }
+
+    fn attach(&self, _nic: NicId, _pair: PairId, _wake: Wakes) -> Result<Halves, Error> {
+        not_yet("be attached")
+    }
+}
+
+impl Foreign for MooncakeTcp {
+    fn bind<'a>(&'a self, _node: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(std::future::ready(not_yet("listen")))
+    }
+
+    fn own_name(&self) -> Option<String> {
+        None
+    }
+
+    fn find<'a>(&'a self, _name: &'a str, _by: Nanos) -> BoxFuture<'a, Result<Found, Error>> {
+        Box::pin(std::future::ready(not_yet("find peers")))
+    }
+
+    fn probe<'a>(&'a self, _name: &'a str, _by: Nanos) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(std::future::ready(not_yet("find peers")))
+    }
+
+    fn notify<'a>(
+        &'a self,
+        _name: &'a str,
+        _notice: &'a ForeignNotice,
+        _by: Nanos,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(std::future::ready(not_yet("find peers")))
+    }
+
+    fn hear(&self, _by: Hear) {}
+}
