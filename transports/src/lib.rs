@@ -11,6 +11,7 @@ pub mod control;
 pub mod directory;
 pub mod error;
 pub mod exhausted;
+mod fault;
 #[cfg(feature = "faults")]
 pub mod faults;
 pub mod foreign;

@@ -18,6 +18,7 @@ const UNSAFE: &[&str] = &[
     "transports/src/shm",
     "transports/src/cma",
     "transports/src/file",
+    "transports/src/mooncake",
     "transports/src/rdma",
     "transports/src/cuda",
     "graph/src/cpus",

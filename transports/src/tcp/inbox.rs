@@ -7,8 +7,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::lane::broken_by;
 use super::vector::Vector;
+use crate::fault::broken_by;
 use crate::wr::Blame;
 
 /// Bytes of the buffer: several heads of frames, and little enough to stay in the first-level cache.

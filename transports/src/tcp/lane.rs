@@ -10,9 +10,10 @@ use super::counters::Counters;
 use super::hello::Hello;
 use super::nics::State;
 use super::slots::Slots;
+use crate::fault::Fault;
 use crate::life::Life;
 use crate::link::{LinkId, Wakes};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::wr::Blame;
 
 /// What the halves of one worker pair share.
@@ -47,42 +48,6 @@ pub(super) struct Lane {
     /// Whose fault its end is, as the first one said who saw it.
     pub(super) fault: Fault,
     pub(super) pair: Arc<Pair>,
-}
-
-/// Whose fault the error of a socket is. A reset is not the way's: somebody at the other end sent it, and whether that is
-/// gone its session tells.
-pub(super) fn broken_by(error: &std::io::Error) -> Blame {
-    use std::io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
-    match error.kind() {
-        TimedOut | HostUnreachable | NetworkUnreachable => Blame::Path,
-        _ => Blame::Nobody,
-    }
-}
-
-/// A [`Blame`] that the first one sets.
-#[derive(Default)]
-pub(super) struct Fault(AtomicU32);
-
-impl Fault {
-    fn set(&self, blame: Blame) {
-        let code = match blame {
-            Blame::Nobody => 1,
-            Blame::LocalNic => 2,
-            Blame::Path => 3,
-            Blame::Peer => 4,
-        };
-        // Whoever came first was nearer to it.
-        let _ = self.0.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    fn get(&self) -> Blame {
-        match self.0.load(Ordering::Acquire) {
-            2 => Blame::LocalNic,
-            3 => Blame::Path,
-            4 => Blame::Peer,
-            _ => Blame::Nobody,
-        }
-    }
 }
 
 impl Lane {

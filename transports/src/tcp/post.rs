@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use super::epoll::{Epoll, Interest};
 use super::frame::{self, COUNT_MAX, Descriptor, Kind, REQUEST_BYTES_MAX, Tag};
-use super::lane::{Pair, PostEnd, broken_by};
+use super::lane::{Pair, PostEnd};
 use super::vector::Vector;
 use crate::clock::Nanos;
 use crate::error::Error;
+use crate::fault::broken_by;
 use crate::link::{Arming, Flushed, LinkEnd, LinkId, Post, Posted};
 use crate::memory::Regions;
 use crate::wr::{Op, WorkRequest};
