@@ -99,7 +99,7 @@ pub enum Error {
     },
     /// A directory does not answer, or not as it should. Says nothing about the peers in it.
     #[error(
-        "{place} does not answer: {reason}; peers that are known go on, others are found when it is back"
+        "{place} does not answer as it should: {reason}; peers that are known go on, others are found when it does"
     )]
     Directory {
         /// Which one, and where.

@@ -4,7 +4,24 @@
 //! Deliberately no store of our own beyond one machine's memory: etcd and redis are those, and the HTTP server is for
 //! tests and small set-ups.
 
+mod endpoint;
+#[cfg(feature = "etcd")]
+mod etcd;
+mod http;
+mod kept;
+mod listing;
+mod open;
+mod password;
+mod redis;
+pub mod server;
+mod settings;
+mod turns;
+
 use std::time::Duration;
+
+pub use open::open;
+pub use password::Password;
+pub use settings::{StoreKind, StoreSettings};
 
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -12,6 +29,9 @@ use crate::transport::BoxFuture;
 
 /// Longest value, bytes.
 pub const VALUE_MAX: usize = 64 << 20;
+
+/// Keys with their values.
+pub type Pairs = Vec<(String, Vec<u8>)>;
 
 /// A place that keeps values under keys. Shared by all tasks of the control pool; each call is on its own, reconnects by
 /// itself and ends by `by`. A call that ended with an error may have had its effect.
@@ -44,10 +64,15 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Self::get`].
-    fn list<'a>(
-        &'a self,
-        prefix: &'a str,
-        most: usize,
-        by: Nanos,
-    ) -> BoxFuture<'a, Result<Vec<(String, Vec<u8>)>, Error>>;
+    fn list<'a>(&'a self, prefix: &'a str, most: usize, by: Nanos) -> BoxFuture<'a, Result<Pairs, Error>>;
+}
+
+/// Refuses what no store takes.
+fn check_length(place: &str, key: &str, value: &[u8]) -> Result<(), Error> {
+    match value.len() {
+        len if len > VALUE_MAX => Err(Error::BadArgument(format!(
+            "{place} takes no value of {len} bytes under `{key}`: at most {VALUE_MAX}"
+        ))),
+        _ => Ok(()),
+    }
 }

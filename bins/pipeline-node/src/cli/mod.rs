@@ -3,6 +3,7 @@
 mod bench;
 mod compare;
 mod copy;
+mod directory;
 mod doctor;
 mod draw;
 mod exit;
@@ -53,6 +54,7 @@ enum Command {
     Bench(Box<bench::Args>),
     Compare(compare::Args),
     Copy(copy::Args),
+    Directory(directory::Args),
     GenerateTrace(generate_trace::Args),
     /// The other half of the bare loop that `bench` compares with.
     #[command(hide = true)]
@@ -73,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Copy(args) => copy::run(&args),
+        Command::Directory(args) => directory::run(&args),
         Command::GenerateTrace(args) => generate_trace::run(&args),
         Command::CeilingTarget => bench::ceiling::target(),
     };
