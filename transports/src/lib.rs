@@ -24,6 +24,7 @@ pub mod memory;
 pub mod mooncake;
 #[cfg(feature = "rdma")]
 pub mod rdma;
+mod resting;
 pub mod sim;
 pub mod spread;
 mod stall;

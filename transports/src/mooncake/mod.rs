@@ -7,14 +7,31 @@
 //! Deliberately no session and no fence: their wire has none. Who can connect can read and write, as far as the access of
 //! each region goes; so its listeners are on loopback unless a file says otherwise.
 
+mod arrivals;
 pub mod ask;
 pub mod bodies;
 pub mod descriptor;
+mod dial;
+mod find;
 pub mod handshake;
+mod initiator;
+pub mod keys;
+mod lane;
 pub mod name;
+mod outgoing;
+mod peers;
+mod post;
+mod reap;
+mod region_names;
+mod ring;
+mod ring_loom;
 mod settings;
 mod transport;
 pub mod wire;
 
+pub use find::MEMORY;
 pub use settings::{Metadata, P2P, Settings, is_every_address};
 pub use transport::{KIND, MooncakeTcp};
+
+/// Bytes that one system call moves, and that a lane may move in a row before the next one's turn.
+const TURN_BYTES: usize = 1 << 20;

@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use super::descriptor::Descriptor;
+use super::find::Finder;
+use super::initiator::Initiator;
 use super::settings::Settings;
 use crate::caps::{Caps, Mover};
 use crate::clock::Nanos;
@@ -10,7 +13,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::foreign::{Foreign, ForeignNotice, Found, Hear};
 use crate::link::{Halves, Link, Wakes};
-use crate::memory::{Access, Memory, Regions};
+use crate::memory::{Access, Memory, RegionId, Regions};
 use crate::transport::{
     BoxFuture, Incoming, NicId, Offer, PairId, Path, Registered, Registration, Transport,
 };
@@ -27,8 +30,8 @@ pub struct MooncakeTcp {
     settings: Settings,
     nics: Vec<String>,
     caps: Caps,
-    #[expect(dead_code, reason = "its halves look up regions in it")]
-    regions: Arc<Regions>,
+    initiator: Initiator,
+    finder: Finder,
 }
 
 /// A region that is known here.
@@ -53,7 +56,16 @@ impl MooncakeTcp {
             max_bytes: MAX_BYTES,
             preferred_bytes: settings.preferred_bytes,
         };
-        Ok(Self { name: name.to_owned(), settings, nics: vec![name.to_owned()], caps, regions })
+        let initiator = Initiator::new(&settings, regions);
+        let finder = Finder::new(name, None, settings.max_handshake_bytes);
+        Ok(Self { name: name.to_owned(), settings, nics: vec![name.to_owned()], caps, initiator, finder })
+    }
+}
+
+impl MooncakeTcp {
+    /// What it tells of itself.
+    fn own_descriptor(&self) -> Descriptor {
+        Descriptor { name: self.name.clone(), ..Descriptor::default() }
     }
 }
 
@@ -85,12 +97,21 @@ impl Transport for MooncakeTcp {
 
     fn dial<'a>(
         &'a self,
-        _path: &'a Path,
-        _peer: &'a Offer,
+        path: &'a Path,
+        peer: &'a Offer,
         _via: &'a mut dyn Control,
-        _by: Nanos,
+        by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>> {
-        Box::pin(std::future::ready(not_yet("dial")))
+        Box::pin(self.initiator.dial(path, peer, by))
+    }
+
+    fn learn(&self, incarnation: u64, region: RegionId, len: u64, keys: &[u8]) -> Result<(), Error> {
+        self.initiator.learn(incarnation, region, len, keys)
+    }
+
+    fn forget(&self, incarnation: u64) {
+        self.initiator.forget(incarnation);
+        self.finder.forget(incarnation);
     }
 
     fn accept<'a>(
@@ -106,8 +127,9 @@ impl Transport for MooncakeTcp {
         Some(self)
     }
 
-    fn attach(&self, _nic: NicId, _pair: PairId, _wake: Wakes) -> Result<Halves, Error> {
-        not_yet("be attached")
+    fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
+        let (post, reap) = self.initiator.attach(nic, pair, wake)?;
+        Ok(Halves { post: Box::new(post), reap: Box::new(reap), serve: None })
     }
 }
 
@@ -120,21 +142,21 @@ impl Foreign for MooncakeTcp {
         None
     }
 
-    fn find<'a>(&'a self, _name: &'a str, _by: Nanos) -> BoxFuture<'a, Result<Found, Error>> {
-        Box::pin(std::future::ready(not_yet("find peers")))
+    fn find<'a>(&'a self, name: &'a str, by: Nanos) -> BoxFuture<'a, Result<Found, Error>> {
+        Box::pin(async move { self.finder.find(name, &self.own_descriptor(), by).await })
     }
 
-    fn probe<'a>(&'a self, _name: &'a str, _by: Nanos) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(std::future::ready(not_yet("find peers")))
+    fn probe<'a>(&'a self, name: &'a str, by: Nanos) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.finder.probe(name, by))
     }
 
     fn notify<'a>(
         &'a self,
-        _name: &'a str,
-        _notice: &'a ForeignNotice,
-        _by: Nanos,
+        name: &'a str,
+        notice: &'a ForeignNotice,
+        by: Nanos,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(std::future::ready(not_yet("find peers")))
+        Box::pin(self.finder.notify(name, notice, by))
     }
 
     fn hear(&self, _by: Hear) {}

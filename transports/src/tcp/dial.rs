@@ -3,7 +3,6 @@
 //! left for later. Deliberately no name is resolved here, and no control session goes this way.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,18 +14,15 @@ use super::nics::Nics;
 use super::settings::{Nic, Settings};
 use super::socket;
 use super::source::{interface, is_on_link, source};
-use crate::clock::{Nanos, now, until};
+use crate::clock::{Nanos, until};
 use crate::error::Error;
 use crate::exhausted::{connecting, spare};
 use crate::interfaces::Interfaces;
+use crate::resting::Resting;
 use crate::transport::Path;
 
-/// How long an address that failed is tried last.
-const REST_NS: Nanos = 5_000_000_000;
 /// How long an address is tried while there are others.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// As many are remembered.
-const RESTING_MAX: usize = 256;
 
 /// An address of the peer, and which of its NICs that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,25 +36,6 @@ pub(super) struct Reached {
     pub(super) stream: TcpStream,
     pub(super) theirs: Hello,
     pub(super) remote_nic: u16,
-}
-
-/// Addresses that failed of late, by the NIC that they failed from.
-#[derive(Default)]
-pub(super) struct Resting(Mutex<Vec<(u16, SocketAddr, Nanos)>>);
-
-impl Resting {
-    fn has(&self, nic: u16, to: SocketAddr) -> bool {
-        let resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        resting.iter().any(|(of, address, until)| (*of, *address) == (nic, to) && *until > now())
-    }
-
-    fn add(&self, nic: u16, to: SocketAddr) {
-        let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        resting.retain(|(of, address, until)| (*of, *address) != (nic, to) && *until > now());
-        if resting.len() < RESTING_MAX {
-            resting.push((nic, to, now() + REST_NS));
-        }
-    }
 }
 
 /// Connects from the NIC of `path`, sends `hello` and takes the answer.
@@ -268,17 +245,5 @@ mod tests {
         let session = "10.0.0.2:7001";
         let free = candidates(None, None, &path(0, 1, &[far[0], session]), 1);
         assert_eq!(free, [Candidate { remote_nic: 1, to: session.parse().unwrap() }]);
-    }
-
-    /// An address that failed rests for the NIC that it failed from only, and as few are remembered as was said.
-    #[test]
-    fn failed_addresses_rest() {
-        let resting = Resting::default();
-        let to = |port: usize| SocketAddr::from(([10, 0, 0, 1], port as u16));
-        resting.add(0, to(1));
-        resting.add(0, to(1));
-        assert!(resting.has(0, to(1)) && !resting.has(1, to(1)) && !resting.has(0, to(2)));
-        (0..2 * RESTING_MAX).for_each(|port| resting.add(1, to(port)));
-        assert_eq!(resting.0.lock().unwrap().len(), RESTING_MAX);
     }
 }

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::counters::Counters;
-use super::dial::{Resting, reach};
+use super::dial::reach;
 use super::hello::Hello;
 use super::lane::{Lane, Pair, PostEnd, ReapEnd, ServeEnd};
 use super::nics::Nics;
@@ -27,6 +27,7 @@ use crate::fault::Fault;
 use crate::life::Life;
 use crate::link::{Halves, Link, LinkEnd, Wakes};
 use crate::memory::{Access, Memory, Regions};
+use crate::resting::Resting;
 use crate::transport::{
     BoxFuture, Incoming, NicFacts, NicId, Offer, PairId, Path, Registered, Registration, Transport,
 };

@@ -1,0 +1,10 @@
+//! The Mooncake transport as an initiator, over real sockets: against targets that a test plays itself, byte by byte, and
+//! against the transport's own target.
+
+mod answers;
+mod finding;
+mod rig;
+mod server;
+mod silent;
+mod taking_back;
+mod transfer;
