@@ -16,10 +16,10 @@ use super::keys::Keys;
 use super::name::HostPort;
 use super::peers::{REGIONS_MAX, keys_of};
 use super::region_names::RegionNames;
-use super::settings::is_every_address;
+use super::settings::{Metadata, Settings, is_every_address};
 use super::transport::KIND;
 use crate::clock::{Nanos, until};
-use crate::directory::Store;
+use crate::directory::{self, Store, StoreSettings};
 use crate::error::Error;
 use crate::foreign::{ForeignNotice, Found, FoundRegion, FoundSegment};
 use crate::memory::{Access, RegionId};
@@ -38,19 +38,31 @@ pub(super) struct Central {
     pub(super) keys: Keys,
 }
 
+impl Central {
+    /// The one that the settings name, if they name one.
+    ///
+    /// # Errors
+    /// See [`directory::open`].
+    pub(super) fn of(settings: &Settings) -> Result<Option<Arc<Self>>, Error> {
+        let Metadata::Central(url) = &settings.metadata else { return Ok(None) };
+        let store = directory::open(&StoreSettings::from_url(url)?)?;
+        Ok(Some(Arc::new(Self { store, keys: Keys::new(settings.cluster.as_deref()) })))
+    }
+}
+
 /// Finds peers. Any task of the control pool.
 pub(super) struct Finder {
     /// Name of the transport.
     transport: String,
     /// `None`: peers tell themselves.
-    central: Option<Central>,
+    central: Option<Arc<Central>>,
     max_bytes: u64,
     names: RegionNames,
 }
 
 impl Finder {
     /// `max_bytes`: longest message of the handshake port.
-    pub(super) fn new(transport: &str, central: Option<Central>, max_bytes: u64) -> Self {
+    pub(super) fn new(transport: &str, central: Option<Arc<Central>>, max_bytes: u64) -> Self {
         let max_bytes = max_bytes.max(ANSWER_BYTES);
         Self { transport: transport.to_owned(), central, max_bytes, names: RegionNames::default() }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::descriptor::Descriptor;
-use super::find::Finder;
+use super::find::{Central, Finder};
 use super::initiator::Initiator;
 use super::settings::Settings;
 use crate::caps::{Caps, Mover};
@@ -57,7 +57,7 @@ impl MooncakeTcp {
             preferred_bytes: settings.preferred_bytes,
         };
         let initiator = Initiator::new(&settings, regions);
-        let finder = Finder::new(name, None, settings.max_handshake_bytes);
+        let finder = Finder::new(name, Central::of(&settings)?, settings.max_handshake_bytes);
         Ok(Self { name: name.to_owned(), settings, nics: vec![name.to_owned()], caps, initiator, finder })
     }
 }
