@@ -24,7 +24,8 @@ pub struct Config {
     pub stages: Vec<StageConfig>,
     /// `[segments.*]`.
     pub segments: Vec<SegmentConfig>,
-    /// `[peers]`: name and addresses as written (validated `host:port`, `[v6]:port`, default port 7001).
+    /// `[peers]`: name and addresses as written (validated `host:port`, `[v6]:port`, default port 7001), or one
+    /// `TRANSPORT://NAME` of a declared transport that speaks to another engine.
     pub peers: Vec<(String, Vec<String>)>,
     /// `[auth] key_file`.
     pub auth_key_file: Option<PathBuf>,
@@ -49,6 +50,9 @@ pub struct Config {
     /// What the file says that only a later release carries out, one sentence each. An engine refuses to start
     /// while there is any.
     pub later: Vec<String>,
+    /// Set by a program that only looks at peers, beside the node that may run from the same file: transports that speak to
+    /// other engines bind no listener and publish nothing. No file says it.
+    pub bystander: bool,
     /// Pools, stages, edges; checked.
     pub blueprint: Blueprint,
 }
@@ -117,6 +121,8 @@ pub struct TransportConfig {
     pub name: String,
     /// Its type.
     pub kind: String,
+    /// Whether it speaks to peers that run another engine.
+    pub foreign: bool,
     /// Its NICs; never empty: a transport that names none is one NIC of its own name.
     pub nics: Vec<String>,
     /// What `[nics]` says about each of `nics`, index by index.

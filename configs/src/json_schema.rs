@@ -44,7 +44,7 @@ pub fn schema(catalog: &Catalog) -> Value {
     properties.insert(
         "peers".into(),
         json!({
-            "description": "Names for addresses; the port is 7001 unless said.", "type": "object",
+            "description": "Names for addresses (the port is 7001 unless said), or for one TRANSPORT://NAME of a peer that runs another engine.", "type": "object",
             "additionalProperties": { "anyOf": [
                 address, { "type": "array", "items": address, "minItems": 1 }, { "const": false },
             ] },

@@ -98,7 +98,7 @@ pub fn lower(
     limits::register(&limits, said.register, &mut graph.blueprint.pools, scope.report);
     graph.blueprint.tokens =
         usize::try_from(limits.slices.saturating_add(limits.requests)).unwrap_or(usize::MAX);
-    let peers = peers::read(root.get("peers"), &mut scope);
+    let peers = peers::read(root.get("peers"), &graph.transports, &mut scope);
     let segments = segments::read(root.get("segments"), &mut scope);
     let settings = settings::read(root, &mut scope);
     let directory = directory::read(root.get("directory"), &mut scope);
@@ -126,6 +126,7 @@ pub fn lower(
         topology,
         routes,
         later: Vec::new(),
+        bystander: false,
         blueprint: graph.blueprint,
     };
     Lowered { config, places: graph.places, whole }

@@ -45,7 +45,10 @@ pub fn page(catalog: &Catalog) -> String {
          a handshake is used, for lanes too. So an address that refuses costs nothing, one that swallows everything, or takes \
          the connection and says nothing, costs 200 ms, and each attempt ends after `limits.connect`. What failed or had not \
          answered is logged once. An attempt that this side could not make, for want of a port or a descriptor, is no failure of \
-         the peer: what waits for it goes on waiting.\n",
+         the peer: what waits for it goes on waiting.\n\n\
+         A peer that runs another engine is named `TRANSPORT://NAME`: TRANSPORT is the name of a declared transport that speaks \
+         that engine's protocol, NAME what the peer is called there, such as `decode = \"mooncake://10.0.0.2:15123\"`. It has this one \
+         name, and no addresses beside it.\n",
     );
     page
 }

@@ -251,6 +251,8 @@ pub struct TransportKind {
     pub keys: &'static [Key],
     /// Preferred work request size, bytes: the meaning of `slice = "auto"`.
     pub preferred_bytes: u64,
+    /// It speaks to peers that run another engine: those are named `TRANSPORT://NAME` in `[peers]`.
+    pub foreign: bool,
     /// `Some(what brings it)`: validates, but `run` refuses (it comes with a later release).
     pub later: Option<&'static str>,
 }

@@ -82,8 +82,8 @@ fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<Transp
     }
     let device = |nic: &String| Interface { device: named.then(|| nic.clone()), ..Interface::default() };
     let interfaces = nics.iter().map(device).collect();
-    let (name, kind) = (entry.key.clone(), kind.name.to_owned());
-    Some(TransportConfig { name, kind, nics, interfaces, values: body.values })
+    let (name, foreign, kind) = (entry.key.clone(), kind.foreign, kind.name.to_owned());
+    Some(TransportConfig { name, kind, foreign, nics, interfaces, values: body.values })
 }
 
 /// The texts of the key `nics` as they stand there, each once.
@@ -150,6 +150,7 @@ mod tests {
         let transport = |name: &str, nics: &[&str]| TransportConfig {
             name: name.into(),
             kind: "tcp".into(),
+            foreign: false,
             nics: nics.iter().map(|n| (*n).to_owned()).collect(),
             interfaces: Vec::new(),
             values: Values::default(),

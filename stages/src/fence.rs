@@ -1,6 +1,8 @@
 //! Whether a dead link may still write: a target applies what it has received of a connection that is closed long since.
 //! So a link that died with a begun WRITE unanswered is *unfenced* until the target has confirmed that it let go of it,
 //! and no WRITE is sent there meanwhile: a late one never lands on newer bytes.
+//! Where nobody can ask (another engine's protocol knows no fence) that word never comes: then no WRITE waits for it, none that
+//! had begun is sent again, and nothing is counted.
 //! Deliberately without the question: whom to ask, and how often, is for control.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
@@ -41,12 +43,23 @@ pub enum FenceState {
 pub struct Fence {
     state: AtomicU8,
     target: Arc<Unfenced>,
+    impossible: bool,
 }
 
 impl Fence {
     /// Of a link to `target`.
     pub fn new(target: Arc<Unfenced>) -> Self {
-        Self { state: AtomicU8::new(0), target }
+        Self { target, ..Self::default() }
+    }
+
+    /// Of a link whose target nobody can ask.
+    pub fn impossible() -> Self {
+        Self { impossible: true, ..Self::default() }
+    }
+
+    /// Whether nobody can ask: a WRITE that had begun when the link died is undetermined for good.
+    pub fn is_impossible(&self) -> bool {
+        self.impossible
     }
 
     /// Where it stands.
@@ -66,6 +79,9 @@ impl Fence {
 
     /// A WRITE had begun on the link, which is dead. To be called before any slice of it ends or is sent again.
     pub(crate) fn demand(&self) {
+        if self.impossible {
+            return;
+        }
         let _step = self.target.step.lock().unwrap_or_else(PoisonError::into_inner);
         if self.state() == FenceState::Idle {
             self.target.links.fetch_add(1, Relaxed);
@@ -113,5 +129,15 @@ mod tests {
         a.demand();
         a.out_of_reach();
         assert_eq!((target.links(), a.state()), (0, FenceState::Confirmed));
+    }
+
+    /// A link that nobody can ask about never counts, and is never waited for.
+    #[test]
+    fn an_impossible_fence_counts_nowhere() {
+        let fence = Fence::impossible();
+        fence.demand();
+        fence.out_of_reach();
+        assert!(fence.is_impossible() && !fence.is_unfenced());
+        assert_eq!((fence.state(), fence.target.links()), (FenceState::Idle, 0));
     }
 }

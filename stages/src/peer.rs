@@ -42,7 +42,7 @@ pub struct PeerView {
 }
 
 /// A segment: an ordered list of regions in one offset space.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentView {
     /// Its name.
     pub name: String,
@@ -125,6 +125,11 @@ impl LinkLife {
     /// Of a link of a transport with so many NICs.
     pub fn among(self, nics: usize) -> Self {
         Self { weighs: nics > 1, ..self }
+    }
+
+    /// Of a link whose target nobody can ask to let go of it.
+    pub fn unfenceable(self) -> Self {
+        Self { fence: Fence::impossible(), ..self }
     }
 
     /// Slices were chosen for it.

@@ -103,6 +103,8 @@ pub(crate) fn suits(entry: &TransportEntry, view: &PeerView, op: Op) -> Result<(
         Op::Write if !caps.write => return Err(Rejection::CannotWrite),
         Op::Read | Op::Write => {}
     }
-    let offered = view.offers.iter().any(|offer| offer.kind == entry.kind);
+    // A peer that runs another engine is reached by the transport that has found it.
+    let mut of_kind = view.offers.iter().filter(|offer| offer.kind == entry.kind);
+    let offered = of_kind.any(|offer| offer.name == entry.name || !entry.is_foreign());
     if offered { Ok(()) } else { Err(Rejection::NotOffered) }
 }

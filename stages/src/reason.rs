@@ -91,6 +91,10 @@ pub enum NoticeFault {
     Full,
     /// It was sent, and no answer came in time: it has been taken, or may still be, once at most.
     Unanswered,
+    /// Requests of its batch have failed, and the peer runs another engine, whose notices cannot say so: it was not sent.
+    Withheld,
+    /// The peer runs another engine, whose notices cannot carry these bytes.
+    Unfit,
 }
 
 /// A [`Reason`] with its place.
@@ -139,6 +143,10 @@ impl Reason {
             Self::Notice(NoticeFault::Unheard) => "nobody on the peer listens to notices".into(),
             Self::Notice(NoticeFault::Full) => "the peer's queue of notices stayed full".into(),
             Self::Notice(NoticeFault::Unanswered) => "the notice was sent and not answered in time".into(),
+            Self::Notice(NoticeFault::Withheld) => {
+                "requests of the batch failed, which notices to this peer cannot say: it was not sent".into()
+            }
+            Self::Notice(NoticeFault::Unfit) => "the peer's protocol has no notices with these bytes".into(),
             Self::StagePanic => "the stage panicked while it held it".into(),
             Self::Stopped => "the engine was stopped".into(),
             Self::Forked => "it goes on in the process that this one was forked from".into(),
@@ -177,6 +185,10 @@ impl Reason {
             Self::Notice(NoticeFault::Unanswered) => {
                 "ask the receiver whether it has it before you send another"
             }
+            Self::Notice(NoticeFault::Withheld) => {
+                "see which requests failed, and submit them again with the notice"
+            }
+            Self::Notice(NoticeFault::Unfit) => "send text (UTF-8)",
             Self::StagePanic => "report the panic message in the log as a bug, and submit again",
             Self::Stopped => "start the engine again",
             Self::Forked => "ask there, or start a new engine here",
@@ -219,6 +231,8 @@ const PLAIN: &[Reason] = &[
     Reason::Notice(NoticeFault::Unanswered),
     Reason::PeerLeaving,
     Reason::Unverified,
+    Reason::Notice(NoticeFault::Withheld),
+    Reason::Notice(NoticeFault::Unfit),
 ];
 const TOO_LARGE: u32 = 100;
 const REFUSED: u32 = 101;

@@ -28,6 +28,13 @@ pub struct TransportEntry {
     pub transport: Arc<dyn Transport>,
 }
 
+impl TransportEntry {
+    /// Whether it speaks to peers that run another engine.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.transport.foreign().is_some()
+    }
+}
+
 /// One stage instance's share of the world, with a count of its own: what a run clones, to work with the world and
 /// itself at once, is then counted on a line that no other thread writes.
 pub(crate) type Own = Arc<CachePadded<Arc<World>>>;

@@ -79,6 +79,10 @@ pub trait Foreign: Send + Sync {
     fn bind<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), Error>>;
     /// What others call this node in that protocol; `None` until its listener is bound.
     fn own_name(&self) -> Option<String>;
+    /// What is spoken with a peer that was found with this offer, for explanations: `Mooncake TCP, version 2`.
+    fn protocol(&self, _offer: &Offer) -> String {
+        String::new()
+    }
     /// Finds a peer by the name it has in that protocol, and what it has now. Asked again after its links died and when a name
     /// or an offset is not in the view; nothing is remembered of an answer but the names of regions.
     ///

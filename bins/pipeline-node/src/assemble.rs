@@ -148,6 +148,7 @@ fn settings(config: &Config) -> Result<Settings, Error> {
         connect: config.limits.connect,
         backoff_max: config.limits.reconnect,
         rest_max: config.limits.rest,
+        serves: !config.bystander,
         ..Settings::default()
     })
 }

@@ -110,6 +110,17 @@ impl Engine {
         self.inner.control.local_address()
     }
 
+    /// What peers that run another engine call this node, over a transport that speaks its protocol: what stands behind
+    /// `TRANSPORT://` in their files. `None` if there is no such transport, or if it does not speak to another engine.
+    pub fn foreign_name(&self, transport: &str) -> Option<String> {
+        self.foreign_names().into_iter().find_map(|(of, name)| (of == transport).then_some(name))
+    }
+
+    /// As [`Self::foreign_name`] for all transports that have one: transport and name, in the order of the file.
+    pub fn foreign_names(&self) -> Vec<(String, String)> {
+        self.inner.control.foreign_names()
+    }
+
     /// What it was started from.
     pub fn config(&self) -> &Config {
         &self.inner.config

@@ -44,13 +44,28 @@ pub fn start(source: &Source, plan: &Plan) -> Result<Engine, Error> {
 /// # Errors
 /// As [`Engine::from_source`].
 pub fn start_one_sided(source: &Source, wires: &Wires) -> Result<Engine, Error> {
+    start_with(source, &|transport| Arc::new(OneSided::new(transport, wires.clone())))
+}
+
+/// As [`start_one_sided`], and what was made one-sided speaks to peers that run another engine: under names that `wires` give,
+/// without sessions, exchanges and fences.
+///
+/// # Errors
+/// As [`Engine::from_source`].
+pub fn start_beside_another_engine(source: &Source, wires: &Wires) -> Result<Engine, Error> {
+    start_with(source, &|transport| Arc::new(OneSided::to_another_engine(transport, wires.clone())))
+}
+
+/// With something around every transport that has no `serve` half.
+fn start_with(
+    source: &Source,
+    around: &dyn Fn(Arc<dyn Transport>) -> Arc<dyn Transport>,
+) -> Result<Engine, Error> {
     let loaded = source.load().map_err(Error::Config)?;
     loaded.runnable().map_err(Error::Config)?;
-    let one_sided = |_: &str, transport: Arc<dyn Transport>| -> Arc<dyn Transport> {
-        if transport.caps().two_sided {
-            return transport;
-        }
-        Arc::new(OneSided::new(transport, wires.clone()))
+    let one_sided = |_: &str, transport: Arc<dyn Transport>| match transport.caps().two_sided {
+        true => transport,
+        false => around(transport),
     };
     Engine::start_wrapped(loaded.config, Wrap { transport: &one_sided, ..Wrap::BARE })
 }

@@ -82,12 +82,28 @@ impl Peer {
         Ok(Segment { start, view: self.view.segments[index].clone() })
     }
 
+    /// The same peer with the segments that it has now: for a name, or an offset, that is not among those of when it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when it is gone, or does not answer within `timeout`.
+    pub fn refresh(&self, timeout: Duration) -> Result<Self, Error> {
+        self.engine.here()?;
+        self.engine.inner.control.refresh(self.id, by(timeout))?;
+        Self::of(self.engine.clone(), self.id)
+    }
+
+    /// Whether it runs another engine: then it has segments, and neither files nor a CPU time to tell nor a fence.
+    pub fn is_foreign(&self) -> bool {
+        self.engine.inner.control.is_foreign(self.id)
+    }
+
     /// Waits until it has let go of every link that died with a WRITE unanswered. After that nothing which ended before
     /// changes its memory any more, requests that ended `Undetermined` included. WRITEs to it wait for the same by
     /// themselves; this is for whoever wants to hand that memory to somebody else.
     ///
     /// # Errors
-    /// [`Error::Control`], which names the peer: it cannot be reached, or did not confirm within `timeout`.
+    /// [`Error::Control`], which names the peer: it cannot be reached, did not confirm within `timeout`, or runs another engine,
+    /// which knows no fence.
     pub fn fence(&self, timeout: Duration) -> Result<(), Error> {
         Ok(self.engine.inner.control.fence(self.id, &self.view, by(timeout))?)
     }
@@ -95,7 +111,7 @@ impl Peer {
     /// CPU time its process has used since it started, nanoseconds.
     ///
     /// # Errors
-    /// [`Error::Control`] when it is gone, [`Error::Answer`].
+    /// [`Error::Control`] when it is gone or runs another engine, [`Error::Answer`].
     pub fn cpu_ns(&self) -> Result<u64, Error> {
         match self.ask(Message::GetCpuTime)? {
             Message::CpuTime { process_ns } => Ok(process_ns),
@@ -107,7 +123,7 @@ impl Peer {
     /// WRITE.
     ///
     /// # Errors
-    /// [`Error::Control`] with the peer's reason, or when it is gone; [`Error::Answer`].
+    /// [`Error::Control`] with the peer's reason, or when it is gone or runs another engine; [`Error::Answer`].
     pub fn files(&self, request: FileRequest) -> Result<FileAnswer, Error> {
         self.files_within(request, ANSWER_TIMEOUT)
     }

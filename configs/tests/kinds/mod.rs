@@ -126,6 +126,7 @@ pub fn catalog() -> Catalog {
         summary: "A transport of the test catalogue.",
         keys,
         preferred_bytes,
+        foreign: false,
         later: None,
     };
     Catalog {
@@ -146,6 +147,7 @@ pub fn catalog() -> Catalog {
             transport("tcp", TCP, 256 << 10),
             transport("sim", SIM, 64 << 10),
             transport("loopback", &[], 1 << 20),
+            TransportKind { foreign: true, ..transport("elsewhere", &[], 1 << 20) },
             TransportKind { later: Some("what comes later"), ..transport("later", &[], 1 << 20) },
         ],
         rules: vec![one_split],

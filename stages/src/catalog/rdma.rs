@@ -128,6 +128,7 @@ mod tests {
         let config = TransportConfig {
             name: "fast".into(),
             kind: "rdma".into(),
+            foreign: false,
             nics: Vec::new(),
             interfaces: Vec::new(),
             values: Default::default(),

@@ -68,6 +68,7 @@ pub(super) const TCP: TransportKind = TransportKind {
         ),
     ],
     preferred_bytes: 1 << 20,
+    foreign: false,
     later: None,
 };
 
@@ -77,6 +78,7 @@ pub(super) const LOOPBACK: TransportKind = TransportKind {
     summary: "Copies within this process: between engines of one process, or of an engine with itself.",
     keys: &[lanes("1"), depth("256"), prefers("256KiB")],
     preferred_bytes: 256 << 10,
+    foreign: false,
     later: None,
 };
 
@@ -121,6 +123,7 @@ pub(super) const SIM: TransportKind = TransportKind {
         ),
     ],
     preferred_bytes: 256 << 10,
+    foreign: false,
     later: None,
 };
 
@@ -140,6 +143,7 @@ pub(super) const SHM: TransportKind = TransportKind {
         ),
     ],
     preferred_bytes: 1 << 20,
+    foreign: false,
     later: Some("shared memory"),
 };
 
@@ -149,6 +153,7 @@ pub(super) const CMA: TransportKind = TransportKind {
     summary: "Copies between two processes of one machine by the kernel (process_vm_readv), without sharing memory.",
     keys: &[lanes("1"), depth("256"), prefers("1MiB")],
     preferred_bytes: 1 << 20,
+    foreign: false,
     later: Some("shared memory"),
 };
 
@@ -256,6 +261,7 @@ pub(super) const RDMA: TransportKind = TransportKind {
         ),
     ],
     preferred_bytes: 64 << 10,
+    foreign: false,
     later: None,
 };
 
@@ -270,6 +276,7 @@ pub(super) const CUDA: TransportKind = TransportKind {
         key("streams", Kind::Count { min: 1, max: 32 }, Some("2"), "CUDA streams for each GPU."),
     ],
     preferred_bytes: 4 << 20,
+    foreign: false,
     later: Some("GPU memory"),
 };
 
@@ -301,6 +308,7 @@ pub(super) const FILE: TransportKind = TransportKind {
         ),
     ],
     preferred_bytes: 1 << 20,
+    foreign: false,
     later: Some("file segments"),
 };
 
@@ -310,5 +318,6 @@ pub(super) const MOONCAKE_TCP: TransportKind = TransportKind {
     summary: "Mooncake's TCP protocol, to and from nodes that run its Transfer Engine.",
     keys: &[lanes("2"), depth("1"), prefers("64KiB")],
     preferred_bytes: 64 << 10,
+    foreign: true,
     later: Some("Mooncake's protocol"),
 };

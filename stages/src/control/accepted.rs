@@ -212,7 +212,8 @@ pub(super) async fn lane(shared: &Arc<Shared>, preamble: Preamble, stream: TcpSt
         nic: NicId(seat.2),
         pair: PairId(seat.3),
     };
-    let mut via = Via { session: accepted.session.clone(), transport: preamble.transport };
+    let session = accepted.session.clone();
+    let mut via = Via { peer: session.peer.clone(), session: Some(session), transport: preamble.transport };
     let limit: Duration = shared.settings.connect;
     let entry = &shared.world.transports[index];
     let accepting = entry.transport.accept(incoming, &mut via, clock::now() + limit.as_nanos() as Nanos);

@@ -132,12 +132,13 @@ fn filed(answer: Result<FileAnswer, FileError>) -> Message {
     }
 }
 
-/// Our transports that can take a link: a two-sided one needs a `serve` worker.
+/// Our transports that can take a link: a two-sided one needs a `serve` worker, and one that speaks to another engine is for
+/// its peers.
 fn offers(world: &World) -> Vec<Offer> {
     let served = |t: usize| !seats(world, Half::Serve, t as u16).is_empty();
     let entries = world.transports.iter().enumerate();
     entries
-        .filter(|(t, e)| !e.transport.caps().two_sided || served(*t))
+        .filter(|(t, e)| !e.is_foreign() && (!e.transport.caps().two_sided || served(*t)))
         .map(|(_, e)| Offer { kind: e.kind.clone(), name: e.name.clone(), ..e.transport.offer() })
         .collect()
 }

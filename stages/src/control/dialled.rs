@@ -1,4 +1,5 @@
-//! A peer that was opened here: its session is dialled when somebody wants it, kept, and dialled again.
+//! A peer that was opened here: it is reached when somebody wants it, kept, and reached again: by a control session
+//! ([`super::by_session`]), or, where it runs another engine, by its name there ([`super::by_name`]).
 //! Deliberately one task a peer, so that a peer which cannot be reached delays nobody else.
 
 use std::collections::BTreeSet;
@@ -7,25 +8,22 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pipeline_transports::control::{Address, Message};
-use pipeline_transports::{LinkId, Nanos, Offer, clock};
+use pipeline_transports::{LinkId, Nanos, clock};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::addresses;
-use super::answers::Answers;
-use super::connect::{Connected, connect};
+use super::by_name::Elsewhere;
 use super::error::Error;
-use super::fences::{self, Fences, Owed};
+use super::fences::{Fences, Owed};
 use super::links;
 use super::nics::Paths;
 use super::notices::Numbers;
 use super::pages;
 use super::pulls::Places;
+use super::reach::Reach;
 use super::session::Session;
 use super::settings::backoff;
 use super::shared::{Running, Shared, lock};
-use super::starts::Learning;
 use crate::peer::{Peer, PeerId, PeerState, PeerView};
 use crate::peer_events::PeerEvent;
 
@@ -53,17 +51,34 @@ pub(super) struct Status {
     pub(super) barren_error: Option<Error>,
 }
 
+/// How an attempt ended.
+pub(super) struct Ended {
+    pub(super) error: Error,
+    /// The peer was up.
+    pub(super) stood: bool,
+    /// There is reason enough for another attempt.
+    pub(super) again: bool,
+}
+
+impl Ended {
+    /// It came to nothing.
+    pub(super) fn before(error: Error) -> Self {
+        Self { error, stood: false, again: false }
+    }
+}
+
 /// See the module.
 pub(super) struct Dialled {
     pub(super) id: PeerId,
     pub(super) peer: Arc<Peer>,
-    addresses: Vec<Address>,
+    pub(super) reach: Reach,
     /// Those of its listener, as far as they are known since its session stands.
     pub(super) known: Mutex<Arc<[SocketAddr]>>,
     pub(super) status: watch::Sender<Status>,
     wanted: AtomicU8,
     wake: Notify,
-    session: Mutex<Option<Arc<Session>>>,
+    /// While it stands; a peer that runs another engine never has one.
+    pub(super) session: Mutex<Option<Arc<Session>>>,
     /// Links that died since the links task looked; whether they were closed because nobody used them.
     pub(super) closed: Mutex<Vec<(LinkId, bool)>>,
     /// Transports over which slices wanted a link and found none since the links task looked.
@@ -81,17 +96,19 @@ pub(super) struct Dialled {
     /// Where leases are that we pull from.
     pub(super) places: Places,
     /// Version of the segments' table of the view.
-    table: Mutex<u64>,
+    pub(super) table: Mutex<u64>,
     /// What was said last of addresses that failed before the one that worked.
-    detours: Mutex<String>,
+    pub(super) detours: Mutex<String>,
+    /// Of a peer that runs another engine.
+    pub(super) elsewhere: Elsewhere,
 }
 
 impl Dialled {
-    pub(super) fn new(id: PeerId, peer: Arc<Peer>, addresses: Vec<Address>) -> Self {
+    pub(super) fn new(id: PeerId, peer: Arc<Peer>, reach: Reach) -> Self {
         Self {
             id,
             peer,
-            addresses,
+            reach,
             known: Mutex::default(),
             status: watch::Sender::new(Status::default()),
             wanted: AtomicU8::new(IDLE),
@@ -107,6 +124,7 @@ impl Dialled {
             places: Places::default(),
             table: Mutex::new(0),
             detours: Mutex::default(),
+            elsewhere: Elsewhere::default(),
         }
     }
 
@@ -122,6 +140,22 @@ impl Dialled {
         self.fences.add(link, owed);
         if self.session().is_err() {
             self.want();
+        }
+    }
+
+    /// Whether it runs another engine.
+    pub(super) fn is_foreign(&self) -> bool {
+        matches!(self.reach, Reach::Foreign(_))
+    }
+
+    /// Whether it can be asked for `what`, of which other engines have none.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub(super) fn must_have(&self, what: &'static str) -> Result<(), Error> {
+        match &self.reach {
+            Reach::Foreign(_) => Err(Error::Foreign { peer: self.peer.label.to_string(), what }),
+            Reach::Addresses(_) => Ok(()),
         }
     }
 
@@ -210,132 +244,58 @@ impl Dialled {
         }
     }
 
-    /// Dials once and, if that works, keeps the session until it ends. Answers why.
+    /// Reaches it once and, if that works, keeps it until it is gone. Answers why.
     async fn attempt(self: &Arc<Self>, shared: &Arc<Shared>) -> Error {
         let _running = Running::new(shared);
-        let mut stop = shared.stop.subscribe();
-        let mut stood = false;
-        let connected = tokio::select! {
-            connected = connect(shared, &self.peer.label, &self.addresses) => connected,
-            _ = stop.wait_for(|stop| *stop) => return Error::Closed,
+        let ended = match &self.reach {
+            Reach::Addresses(addresses) => self.by_session(shared, addresses).await,
+            Reach::Foreign(at) => self.by_name(shared, at).await,
         };
-        let error = match connected {
-            Err(error) => {
-                self.fences.out_of_reach(shared);
-                Error::from(error)
-            }
-            Ok(connected) => {
-                self.tell_detours(&connected);
-                let (session, wire) =
-                    Session::new(&self.peer.label, connected.established, connected.remote, connected.stream);
-                let session = Arc::new(session);
-                let _start = shared.starts.hold(&shared.world, session.hello.incarnation);
-                *lock(&self.session) = Some(session.clone());
-                let mut answers = Answers::new(shared, &session, Some(self.clone()));
-                let error = tokio::select! {
-                    reason = session.run(wire, true, &mut answers, stop) => {
-                        session.end(&reason);
-                        session.gone()
-                    }
-                    error = self.keep(shared, &session) => error,
-                    never = fences::keep(shared, self, &session) => match never {},
-                };
-                session.end(&error.to_string());
-                stood = true;
-                error
-            }
-        };
-        self.down(shared, &error);
-        if stood && !self.fences.is_empty() {
-            // Slices wait for their fences: one attempt is theirs.
+        let Ended { error, stood, again } = ended;
+        if stood || !matches!(error, Error::Closed) {
+            self.down(shared, &error);
+        }
+        if again {
             self.want();
         }
         error
     }
 
-    /// Names the addresses that did not work: once, not with every reconnect.
-    fn tell_detours(&self, connected: &Connected) {
-        let mut said = lock(&self.detours);
-        if *said != connected.detours {
-            said.clone_from(&connected.detours);
-            if !said.is_empty() {
-                tracing::warn!(peer = &*self.peer.label, via = %connected.remote, failed = *said, "reached");
-            }
-        }
-    }
-
-    /// Learns what the peer has, says that it is up, and keeps links to it. Only returns with an error.
-    async fn keep(self: &Arc<Self>, shared: &Arc<Shared>, session: &Arc<Session>) -> Error {
-        let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
-        let before = self.peer.view.load().incarnation;
-        let offers = match self.learn(shared, session, by).await {
-            Ok(offers) => offers,
-            Err(error) => return error,
-        };
-        *lock(&self.known) = addresses::known(&self.addresses, session, by).await;
+    /// What it has is known: says that it is up. `before`: the start that was known until then.
+    pub(super) fn comes_up(&self, shared: &Shared, before: u64) {
         self.wanted.store(IDLE, Ordering::Relaxed);
         self.turn(shared, PeerState::Up);
         self.status.send_modify(|s| (s.up, s.leaving, s.error, s.barren_error) = (true, false, None, None));
-        self.tell_up(shared, session, before);
-        tracing::info!(peer = &*self.peer.label, name = session.hello.name, at = %session.remote, "up");
-        links::keep(shared, self, session, &offers).await
-    }
-
-    fn tell_up(&self, shared: &Shared, session: &Session, before: u64) {
-        let (peer, incarnation) = (&self.peer.label, session.hello.incarnation);
+        let (peer, view) = (&self.peer.label, self.peer.view.load());
+        let incarnation = view.incarnation;
         if before != 0 && before != incarnation {
             shared.world.watchers.tell(|| PeerEvent::Restarted { peer: peer.clone(), incarnation });
         }
-        let name = || session.hello.name.clone();
+        let name = || view.name.clone();
         shared.world.watchers.tell(|| PeerEvent::Up { peer: peer.clone(), name: name(), incarnation });
     }
 
-    async fn learn(&self, shared: &Shared, session: &Session, by: Nanos) -> Result<Vec<Offer>, Error> {
-        let offers = match session.request(&Message::GetOffers, by).await? {
-            Message::Offers(offers) => offers,
-            _ => {
-                let reason = "another answer than its transports".to_owned();
-                return Err(Error::Protocol { peer: session.peer.clone(), reason });
-            }
-        };
-        self.load(shared, session, offers.clone(), by).await?;
-        Ok(offers)
-    }
-
-    /// Replaces the view.
-    async fn load(
-        &self,
-        shared: &Shared,
-        session: &Session,
-        offers: Vec<Offer>,
-        by: Nanos,
-    ) -> Result<(), Error> {
-        let (name, incarnation) = (session.hello.name.clone(), session.hello.incarnation);
-        let _start = shared.starts.hold(&shared.world, incarnation);
-        let mut learning = Learning::new(&shared.world, &session.peer, incarnation, &offers);
-        let mut learn =
-            |transport: &str, region, len, keys: &[u8]| learning.region(transport, region, len, keys);
-        let (version, segments) = pages::load(session, shared.settings.peer_regions, &mut learn, by).await?;
-        drop(learning);
-        let unfenced = shared.world.peers.unfenced(incarnation);
+    /// Replaces the view. Of the same start as the one before, every segment keeps its index.
+    pub(super) fn show(&self, shared: &Shared, mut view: PeerView) -> Result<(), Error> {
         let before = self.peer.view.load();
-        let same = before.incarnation == incarnation;
-        let segments = pages::in_place(if same { &before.segments } else { &[] }, segments);
-        if segments.len() > shared.settings.peer_regions {
+        let same = before.incarnation == view.incarnation;
+        view.segments = pages::in_place(if same { &before.segments } else { &[] }, view.segments);
+        if view.segments.len() > shared.settings.peer_regions {
             let reason = "more segments made and given up than are remembered".to_owned();
-            return Err(Error::Protocol { peer: session.peer.clone(), reason });
+            return Err(Error::Protocol { peer: self.peer.label.to_string(), reason });
         }
-        self.peer.view.store(Arc::new(PeerView { name, incarnation, offers, segments, unfenced }));
-        *lock(&self.table) = version;
+        view.unfenced = shared.world.peers.unfenced(view.incarnation);
+        self.peer.view.store(Arc::new(view));
         self.touch(shared);
         Ok(())
     }
 
     /// Loads the segments again: for a name or an offset that the view does not have.
-    pub(super) async fn refresh(&self, shared: &Shared, by: Nanos) -> Result<(), Error> {
-        let session = self.session()?;
-        let offers = self.peer.view.load().offers.clone();
-        self.load(shared, &session, offers, by).await
+    pub(super) async fn refresh(self: &Arc<Self>, shared: &Arc<Shared>, by: Nanos) -> Result<(), Error> {
+        match &self.reach {
+            Reach::Addresses(_) => self.load_again(shared, by).await,
+            Reach::Foreign(at) => self.find_again(shared, at, by).await,
+        }
     }
 
     /// Lets stages look at the peer again.

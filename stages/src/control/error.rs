@@ -15,12 +15,36 @@ pub enum Error {
         /// The system's reason, and what to do.
         reason: String,
     },
+    /// A listener of a transport that speaks to another engine cannot be had.
+    #[error("transport `{transport}` cannot listen: {reason}")]
+    Listen {
+        /// Its name in the file.
+        transport: String,
+        /// What it said, with the address.
+        reason: String,
+    },
     /// The thread or its runtime cannot be had.
     #[error("the control thread cannot start: {0}")]
     Start(String),
     /// Not an address, and not a name under `[peers]`.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// Names a peer that runs another engine, and no transport here speaks to it.
+    #[error("`{label}` names no peer: {help}")]
+    NoName {
+        /// What was asked for.
+        label: String,
+        /// What is wrong with it, and what to write.
+        help: String,
+    },
+    /// The peer runs another engine, which knows no such thing.
+    #[error("peer {peer} runs another engine: it has no {what}")]
+    Foreign {
+        /// Name or address.
+        peer: String,
+        /// What was asked of it.
+        what: &'static str,
+    },
     /// The peer cannot be reached, or refused us: what the transports crate says.
     #[error(transparent)]
     Peer(Arc<pipeline_transports::Error>),

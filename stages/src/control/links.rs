@@ -1,12 +1,14 @@
-//! Links to a peer whose session stands: as many as the file says for every transport in common, dialled
+//! Links to a peer that is up: as many as the file says for every transport in common, dialled
 //! again when they die. Deliberately without the data: an end goes to its seat and is not seen here again.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_transports::control::{Control, Message};
-use pipeline_transports::transport::BoxFuture;
+use pipeline_transports::transport::{BoxFuture, SessionId};
 use pipeline_transports::{Blame, Error as Reason, LinkId, Nanos, NicId, Offer, PairId, Path, clock};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -23,18 +25,51 @@ use crate::mail::{Half, Mail, SeatId};
 use crate::peer::{LinkLife, LinkRef, PeerId};
 use crate::world::World;
 
+/// Where links lead: to one start of a peer.
+#[derive(Clone)]
+pub(super) struct Far {
+    /// Name or address of the peer, for messages.
+    pub(super) peer: String,
+    /// Where it was reached.
+    pub(super) remote: SocketAddr,
+    /// Secret name of its session; no one's where there is none.
+    pub(super) id: SessionId,
+    /// Which start of it.
+    pub(super) incarnation: u64,
+    /// Carries exchanges, and fences of links that died; a peer that runs another engine has none.
+    pub(super) session: Option<Arc<Session>>,
+}
+
+impl Far {
+    /// Of a session.
+    pub(super) fn of(session: &Arc<Session>) -> Self {
+        Self {
+            peer: session.peer.clone(),
+            remote: session.remote,
+            id: session.id,
+            incarnation: session.hello.incarnation,
+            session: Some(session.clone()),
+        }
+    }
+}
+
 /// Asks the same transport of the peer, over the control session.
 pub(super) struct Via {
-    pub(super) session: Arc<Session>,
+    pub(super) peer: String,
+    pub(super) session: Option<Arc<Session>>,
     pub(super) transport: String,
 }
 
 impl Control for Via {
     fn exchange<'a>(&'a mut self, body: &'a [u8], by: Nanos) -> BoxFuture<'a, Result<Vec<u8>, Reason>> {
         Box::pin(async move {
-            let peer = self.session.peer.clone();
+            let peer = self.peer.clone();
+            let Some(session) = &self.session else {
+                let reason = "it runs another engine, which takes no exchanges".to_owned();
+                return Err(Reason::Refused { peer, reason });
+            };
             let message = Message::Exchange { transport: self.transport.clone(), body: body.to_vec() };
-            match self.session.request(&message, by).await {
+            match session.request(&message, by).await {
                 Ok(Message::Exchanged(body)) => Ok(body),
                 Ok(_) => Err(Reason::Protocol { peer, reason: "another answer than to an exchange".into() }),
                 Err(Error::Deadline { what, peer }) => Err(Reason::Deadline { what, peer }),
@@ -74,16 +109,33 @@ impl Way {
     }
 }
 
-/// Keeps all ways alive until the session ends (then this future is dropped).
-pub(super) async fn keep(
+/// That not one link lives, and none is being dialled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Vain {
+    /// Every way was tried, the last of them just now; else the last link has just died.
+    pub(super) tried: bool,
+    /// A link has lived since they are kept.
+    pub(super) lived: bool,
+    /// All were closed because nobody used them, and none is dialled before somebody wants it.
+    pub(super) unused: bool,
+}
+
+/// Keeps all ways alive until the peer is gone (then this future is dropped), or until `vain` has enough of it.
+pub(super) async fn keep<Over>(
     shared: &Arc<Shared>,
     dialled: &Arc<Dialled>,
-    session: &Arc<Session>,
+    far: &Far,
     offers: &[Offer],
-) -> Error {
+    mut vain: impl FnMut(Vain) -> ControlFlow<Over>,
+) -> Over {
     let mut ways = ways(shared, offers);
+    let mut lived = false;
     if ways.is_empty() {
-        barren(dialled, no_transport(shared, dialled, offers));
+        let error = no_transport(shared, dialled, offers);
+        dialled.status.send_modify(|s| s.barren_error = Some(error));
+        if let ControlFlow::Break(over) = vain(Vain { tried: true, lived, unused: false }) {
+            return over;
+        }
     }
     let mut dials = JoinSet::new();
     loop {
@@ -102,22 +154,30 @@ pub(super) async fn keep(
             }
             way.state = State::Dialling;
             let offer = offers[way.offer].clone();
-            dials.spawn(dial(shared.clone(), dialled.clone(), session.clone(), way.seat, way.lane, offer, i));
+            dials.spawn(dial(shared.clone(), dialled.clone(), far.clone(), way.seat, way.lane, offer, i));
         }
-        tokio::select! {
+        let tried = tokio::select! {
             Some(Ok((i, dialled_link))) = dials.join_next() => {
                 settle(shared, dialled, &mut ways[i], dialled_link);
-                if ways.iter().all(Way::is_vain) {
-                    // Every way was tried since the last round: callers in `open` need not wait for more.
-                    dialled.status.send_modify(|s| s.barren += 1);
-                }
+                true
             }
             () = dialled.links_wake.notified() => {
-                retire(shared, dialled, &mut ways);
+                let died = retire(shared, dialled, &mut ways);
                 revive(dialled, &mut ways);
                 hurry(shared, &mut ways);
+                if !died {
+                    continue;
+                }
+                false
             }
-            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => continue,
+        };
+        lived |= ways.iter().any(|way| matches!(way.state, State::Live(_)));
+        if ways.iter().all(Way::is_vain) {
+            let unused = ways.iter().all(|way| matches!(way.state, State::Unwanted));
+            if let ControlFlow::Break(over) = vain(Vain { tried, lived, unused }) {
+                return over;
+            }
         }
     }
 }
@@ -153,30 +213,23 @@ fn no_transport(shared: &Shared, dialled: &Dialled, offers: &[Offer]) -> Error {
     }
 }
 
-fn barren(dialled: &Dialled, error: Error) {
-    dialled.status.send_modify(|s| {
-        s.barren += 1;
-        s.barren_error = Some(error);
-    });
-}
-
 /// Dials one link, hands its ends to their seats, and tells how the data path finds it.
 async fn dial(
     shared: Arc<Shared>,
     dialled: Arc<Dialled>,
-    session: Arc<Session>,
+    far: Far,
     seat: SeatId,
     lane: u16,
     offer: Offer,
     way: usize,
 ) -> (usize, Result<LinkRef, Error>) {
-    (way, dial_inner(&shared, &dialled, &session, seat, lane, &offer).await)
+    (way, dial_inner(&shared, &dialled, &far, seat, lane, &offer).await)
 }
 
 async fn dial_inner(
     shared: &Arc<Shared>,
     dialled: &Arc<Dialled>,
-    session: &Arc<Session>,
+    far: &Far,
     seat: SeatId,
     lane: u16,
     offer: &Offer,
@@ -188,27 +241,29 @@ async fn dial_inner(
         nic: NicId(nic),
         pair: PairId(pair),
         lane,
-        peer: session.peer.clone(),
-        address: session.remote,
+        peer: far.peer.clone(),
+        address: far.remote,
         addresses: lock(&dialled.known).clone(),
-        session: session.id,
-        incarnation: session.hello.incarnation,
+        session: far.id,
+        incarnation: far.incarnation,
         avoid: dialled.paths.avoid(transport, nic),
     };
-    let life = Arc::new(LinkLife::to(&dialled.peer.view.load()).among(entry.transport.nics().len()));
+    let life = LinkLife::to(&dialled.peer.view.load()).among(entry.transport.nics().len());
+    let life = Arc::new(if far.session.is_some() { life } else { life.unfenceable() });
     let owed = Owed {
         life: life.clone(),
         reap: (Half::Reap, transport, nic, pair),
-        session: session.id,
-        incarnation: session.hello.incarnation,
+        session: far.id,
+        incarnation: far.incarnation,
     };
     // Noted before anything can go wrong with it, so that the end of the session finds it.
-    let _start = shared.starts.hold(&shared.world, session.hello.incarnation);
+    let _start = shared.starts.hold(&shared.world, far.incarnation);
     note(shared, path.link, Known { dialled: dialled.clone(), remote_nic: 0, adopted: false, owed, _start })?;
-    let mut via = Via { session: session.clone(), transport: offer.name.clone() };
+    let (peer, session) = (far.peer.clone(), far.session.clone());
+    let mut via = Via { peer, session, transport: offer.name.clone() };
     let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
     let dialling = entry.transport.dial(&path, offer, &mut via, by);
-    let late = || Reason::Deadline { what: "dialling", peer: session.peer.clone() };
+    let late = || Reason::Deadline { what: "dialling", peer: far.peer.clone() };
     let link = tokio::time::timeout(shared.settings.connect, dialling).await.unwrap_or_else(|_| Err(late()));
     let link = link.inspect_err(|_| _ = lock(&shared.links).remove(&path.link))?;
     let remote_nic = link.remote_nic;
@@ -219,7 +274,7 @@ async fn dial_inner(
             lock(&shared.links).remove(&path.link);
             abort(&shared.world, (Half::Reap, transport, nic, pair), path.link);
             let reason = format!("{half:?} worker {pair} of NIC {nic} does not take links");
-            return Err(Reason::Unreachable { peer: session.peer.clone(), reason }.into());
+            return Err(Reason::Unreachable { peer: far.peer.clone(), reason }.into());
         }
         if half == Half::Reap
             && let Some(known) = lock(&shared.links).get_mut(&path.link)
@@ -272,11 +327,11 @@ fn wait(shared: &Shared, way: &mut Way) {
     way.state = State::Waiting(Instant::now() + backoff(way.failures, shared.settings.backoff_max));
 }
 
-/// Takes dead links out of the list.
-fn retire(shared: &Shared, dialled: &Dialled, ways: &mut [Way]) {
+/// Takes dead links out of the list. Whether there were any.
+fn retire(shared: &Shared, dialled: &Dialled, ways: &mut [Way]) -> bool {
     let closed = std::mem::take(&mut *lock(&dialled.closed));
     if closed.is_empty() {
-        return;
+        return false;
     }
     for way in ways.iter_mut() {
         let State::Live(id) = way.state else { continue };
@@ -289,6 +344,7 @@ fn retire(shared: &Shared, dialled: &Dialled, ways: &mut [Way]) {
     let mut links = Vec::clone(&dialled.peer.links.load());
     links.retain(|l| closed.iter().all(|(link, _)| *link != l.id));
     publish(shared, dialled, links);
+    true
 }
 
 /// Ways whose links were closed because nobody used them are dialled again where somebody wants one: over a transport of
@@ -347,7 +403,8 @@ pub(super) fn closed(shared: &Shared, link: LinkId, blame: Option<Blame>) {
     let Some(Known { dialled, remote_nic, owed, .. }) = found else { return };
     shared.nics.blame(&dialled, owed.reap, remote_nic, blame.unwrap_or_default());
     let transport = &shared.world.transports[usize::from(owed.reap.1)].transport;
-    let unused = blame == Some(Blame::Nobody) && transport.evicts();
+    let evicted = transport.evicts() || dialled.is_foreign();
+    let unused = blame == Some(Blame::Nobody) && evicted;
     if owed.life.fence.is_unfenced() {
         dialled.owe(link, owed);
     }

@@ -6,11 +6,15 @@
 mod accepted;
 mod addresses;
 mod answers;
+mod by_name;
+mod by_session;
 mod connect;
 mod dialled;
 mod error;
 mod exchanges;
 mod fences;
+mod foreign;
+mod found;
 mod leaving;
 mod links;
 mod listener;
@@ -19,6 +23,7 @@ mod notices;
 mod pages;
 mod post;
 mod pulls;
+mod reach;
 mod rest;
 mod session;
 mod settings;
@@ -44,7 +49,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 use pipeline_graph::Waker;
-use pipeline_transports::control::{Address, Identity, Message};
+use pipeline_transports::control::{Identity, Message};
 use pipeline_transports::{Nanos, clock};
 use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::{Builder, Handle};
@@ -55,6 +60,7 @@ use crate::mail::Event;
 use crate::peer::{PeerId, PeerView};
 use crate::world::World;
 use dialled::Dialled;
+use reach::Reach;
 use shared::Shared;
 pub(crate) use shared::lock;
 
@@ -77,8 +83,8 @@ impl Control {
     /// later are not dialled for.
     ///
     /// # Errors
-    /// [`Error::Bind`] with the address, [`Error::Address`] for a bad entry under `[peers]`,
-    /// [`Error::Start`].
+    /// [`Error::Bind`] with the address, [`Error::Listen`] with the transport; [`Error::Address`] and [`Error::NoName`] for a
+    /// bad entry under `[peers]`; [`Error::Start`].
     pub fn start(world: Arc<World>, settings: Settings, events: Receiver<Event>) -> Result<Self, Error> {
         let identity = Identity {
             name: world.name.clone(),
@@ -89,8 +95,7 @@ impl Control {
         };
         let mut names = HashMap::new();
         for (name, addresses) in &settings.names {
-            let parsed: Result<Vec<_>, _> = addresses.iter().map(|a| Address::parse(a)).collect();
-            names.insert(name.clone(), parsed?);
+            names.insert(name.clone(), Reach::of(&world, addresses)?);
         }
         let nics = nics::Nics::new(&world, settings.rest_max);
         let shared = Arc::new(Shared {
@@ -143,6 +148,11 @@ impl Control {
         *self.shared.local.get().expect("set before the thread reports that it runs")
     }
 
+    /// What peers that run other engines call this node: names of transports, and the name that each is known by.
+    pub fn foreign_names(&self) -> Vec<(String, String)> {
+        foreign::names(&self.shared.world)
+    }
+
     /// The addresses to tell peers: those the file advertises, else the bound one.
     pub fn advertised(&self) -> Vec<String> {
         match self.shared.settings.advertise.as_slice() {
@@ -179,22 +189,30 @@ impl Control {
         self.block(by, async move { dialled.refresh(&shared, by).await })
     }
 
+    /// Whether a peer runs another engine.
+    pub fn is_foreign(&self, peer: PeerId) -> bool {
+        self.known(peer).is_ok_and(|dialled| dialled.is_foreign())
+    }
+
     /// Waits until no dead link may write any more to the start of a peer that `view` is of. Opens a session if there
     /// is none.
     ///
     /// # Errors
-    /// When the peer cannot be reached, [`Error::Deadline`]; each names it.
+    /// When the peer cannot be reached, [`Error::Deadline`]; [`Error::Foreign`] of one that runs another engine. Each names it.
     pub fn fence(&self, peer: PeerId, view: &PeerView, by: Nanos) -> Result<(), Error> {
         let (dialled, shared, target) = (self.known(peer)?, self.shared.clone(), view.unfenced.clone());
+        dialled.must_have("fence")?;
         self.block(by, async move { dialled.fence(&shared, &target, by).await })
     }
 
     /// Sends a request on the control session and awaits its answer.
     ///
     /// # Errors
-    /// [`Error::Remote`] for an error answer, [`Error::Gone`], [`Error::Deadline`].
+    /// [`Error::Remote`] for an error answer, [`Error::Gone`], [`Error::Deadline`]; [`Error::Foreign`] of a peer that runs
+    /// another engine.
     pub fn request(&self, peer: PeerId, message: Message, by: Nanos) -> Result<Message, Error> {
         let dialled = self.known(peer)?;
+        dialled.must_have(asked(&message))?;
         self.block(by, async move { dialled.session()?.request(&message, by).await })
     }
 
@@ -246,11 +264,11 @@ impl Control {
 
     fn dialled(&self, label: &str) -> Result<Arc<Dialled>, Error> {
         let shared = &self.shared;
-        let addresses = match shared.names.get(label) {
-            Some(addresses) => addresses.clone(),
-            None => vec![Address::parse(label)?],
+        let reach = match shared.names.get(label) {
+            Some(reach) => reach.clone(),
+            None => Reach::parse(&shared.world, label)?,
         };
-        shared.dialled_as(label, addresses, &self.runtime)
+        shared.dialled_as(label, reach, &self.runtime)
     }
 
     /// Runs a future on the control thread and waits for it here.
@@ -270,6 +288,15 @@ impl Control {
         });
         // The future keeps the deadline itself; this one is for a runtime that was stopped under it.
         hear.recv_timeout(clock::until(by) + Duration::from_secs(5)).unwrap_or(Err(Error::Closed))
+    }
+}
+
+/// What a request is about, for a peer that has no such thing.
+fn asked(message: &Message) -> &'static str {
+    match message {
+        Message::File(_) => "files",
+        Message::GetCpuTime => "CPU time to tell",
+        _ => "control session",
     }
 }
 
@@ -311,6 +338,10 @@ fn thread_main(
                 let _ = told.send(Err(Error::Start(e.to_string())));
                 return;
             }
+        }
+        if let Err(error) = foreign::begin(shared).await {
+            let _ = told.send(Err(error));
+            return;
         }
         let socket = listener.as_fd().try_clone_to_owned();
         tokio::spawn(listener::accept(shared.clone(), listener));

@@ -3,19 +3,21 @@
 //! Why each comes once at most: [`crate::notices`].
 
 use std::collections::BTreeSet;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pipeline_transports::control::message::NoticeMessage;
 use pipeline_transports::control::{ErrorCode, Message};
+use pipeline_transports::foreign::ForeignNotice;
+use pipeline_transports::transport::BoxFuture;
 use pipeline_transports::{Nanos, clock};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
 use super::dialled::Dialled;
 use super::error::Error;
+use super::reach::{Foreigner, Reach};
 use super::session::Session;
 use super::shared::{Shared, lock};
 use crate::ledger::{Parcel, Told};
@@ -147,9 +149,12 @@ async fn in_time(
     tally: (u32, u32),
 ) -> Result<(), Reason> {
     let progress = Progress::default();
-    let mut sending = pin!(send(dialled, (parcel, body), tally, &progress));
     let mut cancels = shared.cancels.subscribe();
     let mut by = parcel.deadline.max(clock::now() + GRACE_NS);
+    let mut sending: BoxFuture<'_, _> = match &dialled.reach {
+        Reach::Foreign(at) => Box::pin(tell(shared, dialled, at, (parcel, body), (tally.1, by), &progress)),
+        Reach::Addresses(_) => Box::pin(send(dialled, (parcel, body), tally, &progress)),
+    };
     let mut cancelled = false;
     loop {
         if !cancelled && shared.world.ledger.batches.is_cancelled(batch) {
@@ -229,6 +234,39 @@ async fn send(
             Ok(_) | Err(_) => return Err(Reason::Transport(Transport::Failed)),
         }
     }
+}
+
+/// Gives it to a peer that runs another engine: once, because nothing there tells a second copy from a second notice, and
+/// only of requests that ended well, because it can say nothing else.
+async fn tell(
+    shared: &Shared,
+    dialled: &Dialled,
+    at: &Foreigner,
+    (parcel, body): (&Parcel, &[u8]),
+    (failed, by): (u32, Nanos),
+    progress: &Progress,
+) -> Result<(), Reason> {
+    use pipeline_transports::Error as Said;
+    if failed > 0 {
+        return Err(Reason::Notice(NoticeFault::Withheld));
+    }
+    if dialled.peer.view.load().incarnation != parcel.incarnation {
+        return Err(Reason::StalePeer);
+    }
+    let notice = ForeignNotice { name: shared.world.name.clone(), body: body.to_vec() };
+    progress.0.store(Progress::SENT, Relaxed);
+    let error = match at.protocol(shared).notify(&at.name, &notice, by).await {
+        Ok(()) => return Ok(()),
+        Err(error) => error,
+    };
+    tracing::warn!(peer = &*dialled.peer.label, "a notice was not taken: {error}");
+    Err(match error {
+        Said::BadArgument(_) => Reason::Notice(NoticeFault::Unfit),
+        Said::Refused { .. } => Reason::Notice(NoticeFault::Unheard),
+        Said::Deadline { .. } => Reason::Notice(NoticeFault::Unanswered),
+        Said::UnknownName { .. } | Said::Directory { .. } | Said::Unreachable { .. } => Reason::PeerGone,
+        _ => Reason::Transport(Transport::Failed),
+    })
 }
 
 /// The session, as soon as it stands; `once`: one whole attempt in vain is enough.

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::dialled::Dialled;
 use super::error::Error;
+use super::reach::Reach;
 use super::shared::{Shared, lock};
 use crate::batch::Status;
 use crate::client::Client;
@@ -86,10 +87,10 @@ pub(super) async fn pull(
         let stepped = "its pipeline is stepped by its application (a pool of kind `caller`): it cannot pull";
         return Err(FileError::Unable(stepped));
     }
-    let (label, addresses) = source(shared, &landing, &pull.peer)?;
+    let (label, reach) = source(shared, &landing, &pull.peer)?;
     let late = || landing.upstream(format!("not done within {} ms", within.as_millis()));
     let turn = timeout(clock::until(by), shared.pulls.turns.acquire()).await.map_err(|_| late())?;
-    let dialled = shared.dialled_as(&label, addresses, &Handle::current());
+    let dialled = shared.dialled_as(&label, reach, &Handle::current());
     let dialled = dialled.map_err(|e| landing.upstream(e))?;
     let remote = locate(&dialled, &pull, by).await.map_err(|reason| landing.upstream(reason))?;
     // A task of its own: if whoever asked goes away, the lease is kept until nothing is written there any more.
@@ -100,16 +101,17 @@ pub(super) async fn pull(
     files.land(landing).await
 }
 
-/// Under which name and addresses the node is dialled, if it may be.
-fn source(shared: &Shared, landing: &Landing, peer: &str) -> Result<(String, Vec<Address>), FileError> {
-    if let Some(addresses) = shared.names.get(peer) {
+/// Under which name and how the node is dialled, if it may be.
+fn source(shared: &Shared, landing: &Landing, peer: &str) -> Result<(String, Reach), FileError> {
+    if let Some(reach) = shared.names.get(peer) {
         landing.allow(true, false)?;
-        return Ok((peer.to_owned(), addresses.clone()));
+        return Ok((peer.to_owned(), reach.clone()));
     }
     let address = Address::parse(peer).map_err(|e| landing.upstream(e))?;
-    if let Some((name, addresses)) = shared.names.iter().find(|(_, all)| all.contains(&address)) {
+    let is_there = |reach: &Reach| matches!(reach, Reach::Addresses(all) if all.contains(&address));
+    if let Some((name, reach)) = shared.names.iter().find(|(_, reach)| is_there(reach)) {
         landing.allow(true, false)?;
-        return Ok((name.clone(), addresses.clone()));
+        return Ok((name.clone(), reach.clone()));
     }
     landing.allow(false, shared.settings.key.is_some())?;
     let label = address.to_string();
@@ -121,11 +123,12 @@ fn source(shared: &Shared, landing: &Landing, peer: &str) -> Result<(String, Vec
         }
         strangers.push(label.clone());
     }
-    Ok((label, vec![address]))
+    Ok((label, Reach::Addresses(vec![address])))
 }
 
 /// Reaches the node and learns where the bytes are.
 async fn locate(dialled: &Dialled, pull: &Pull, by: Nanos) -> Result<Remote, String> {
+    dialled.must_have("files").map_err(|e| e.to_string())?;
     dialled.open(true, by).await.map_err(|e| e.to_string())?;
     let session = dialled.session().map_err(|e| e.to_string())?;
     let view = dialled.peer.view.load_full();
@@ -191,7 +194,7 @@ impl Shared {
     pub(super) fn dialled_as(
         self: &Arc<Self>,
         label: &str,
-        addresses: Vec<Address>,
+        reach: Reach,
         runtime: &Handle,
     ) -> Result<Arc<Dialled>, Error> {
         let full = || Error::Limit { what: "peers", limit: self.world.peers.capacity() as u64 };
@@ -199,7 +202,7 @@ impl Shared {
         let peer = self.world.peers.get(id).ok_or(Error::UnknownPeer)?.clone();
         let mut all = lock(&self.dialled);
         let dialled = all.entry(id).or_insert_with(|| {
-            let dialled = Arc::new(Dialled::new(id, peer, addresses));
+            let dialled = Arc::new(Dialled::new(id, peer, reach));
             runtime.spawn(dialled.clone().drive(self.clone()));
             dialled
         });

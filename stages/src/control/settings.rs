@@ -32,6 +32,8 @@ pub struct Settings {
     pub peer_regions: usize,
     /// The longest pause between two attempts to reach a peer that somebody wants.
     pub backoff_max: Duration,
+    /// Whether transports that speak to other engines bind their listeners.
+    pub serves: bool,
     /// The longest time that a NIC, or the way between two NICs, rests after a failure (`limits.rest`).
     pub rest_max: Duration,
 }
@@ -51,6 +53,7 @@ impl Default for Settings {
             links: 1024,
             peer_regions: 1 << 20,
             backoff_max: Duration::from_secs(1),
+            serves: true,
             rest_max: Duration::from_secs(30),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pipeline_transports::LinkId;
-use pipeline_transports::control::{Address, Identity};
+use pipeline_transports::control::Identity;
 use pipeline_transports::transport::SessionId;
 use tokio::sync::{Notify, watch};
 
@@ -15,6 +15,7 @@ use super::dialled::Dialled;
 use super::fences::Owed;
 use super::nics::Nics;
 use super::pulls::Pulls;
+use super::reach::Reach;
 use super::settings::Settings;
 use super::starts::{Start, Starts};
 use super::throttle::Throttle;
@@ -29,7 +30,7 @@ pub(super) struct Shared {
     pub(super) identity: Identity,
     pub(super) settings: Settings,
     /// `[peers]`, parsed.
-    pub(super) names: HashMap<String, Vec<Address>>,
+    pub(super) names: HashMap<String, Reach>,
     pub(super) local: OnceLock<SocketAddr>,
     /// Peers that were opened here; at most `limits.peers`, as in the table of peers.
     pub(super) dialled: Mutex<HashMap<PeerId, Arc<Dialled>>>,

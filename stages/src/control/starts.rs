@@ -41,11 +41,13 @@ impl Drop for Start {
     }
 }
 
-/// Which of a peer's offers a transport of ours dials: that of the same name, else the first of the kind.
+/// Which of a peer's offers a transport of ours dials: that of the same name, else the first of the kind. One that speaks to
+/// another engine dials only whom it has found itself.
 pub(super) fn counterpart(entry: &TransportEntry, offers: &[Offer]) -> Option<usize> {
     let of_kind = || offers.iter().enumerate().filter(|(_, o)| o.kind == entry.kind);
     let same = of_kind().find(|(_, o)| o.name == entry.name);
-    same.or_else(|| of_kind().next()).map(|(at, _)| at)
+    let other = || of_kind().next().filter(|_| !entry.is_foreign());
+    same.or_else(other).map(|(at, _)| at)
 }
 
 /// Tells transports what their counterparts at one start of a peer want known.

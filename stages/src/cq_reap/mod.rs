@@ -31,7 +31,7 @@ use crate::spec::{Making, ports};
 use crate::topology::speeds::Gauge;
 use crate::world::{Own, World};
 use fencing::Fencing;
-use verdict::{Verdict, judge, note};
+use verdict::{Stop, Verdict, judge, note};
 
 /// Its entry in the catalogue.
 pub const KIND: StageKind = StageKind {
@@ -369,9 +369,13 @@ impl CqReap {
         };
         let lane = self.links.find(completion.link).and_then(|i| self.links.get(i));
         let aborted = lane.as_ref().is_some_and(|lane| lane.aborted);
-        let fenced = lane.as_ref().is_none_or(|lane| self.drives[lane.drive].fenced);
+        let stop = match &lane {
+            Some(lane) if lane.life.fence.is_impossible() => Stop::Nothing,
+            Some(lane) if !self.drives[lane.drive].fenced => Stop::Fence,
+            _ => Stop::Death,
+        };
         let spoken = ledger.verdict(slot, now, self.stage);
-        let verdict = judge(completion.outcome, slot.op(), spoken, aborted, fenced, self.stage);
+        let verdict = judge(completion.outcome, slot.op(), spoken, aborted, stop, self.stage);
         let port = match verdict {
             Verdict::Done => Some(OUT),
             Verdict::Failed(_) => Some(FAILED),
@@ -395,7 +399,7 @@ impl CqReap {
         note(slot, verdict);
         if let Some(lane) = lane {
             lane.life.end(1, slot.len());
-            if completion.outcome == Outcome::Begun && slot.op() == Op::Write && !fenced {
+            if completion.outcome == Outcome::Begun && slot.op() == Op::Write && stop == Stop::Fence {
                 // Before anybody hears of the slice: what is written after that must not be overwritten.
                 lane.life.fence.demand();
                 if port.is_none() {

@@ -28,14 +28,25 @@ pub(super) enum Verdict {
     },
 }
 
+/// What keeps a dead link from writing at its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Its death: nothing of a dead link of this transport touches its target.
+    Death,
+    /// The target's word that it let go of it.
+    Fence,
+    /// Nothing that this side can know of.
+    Nothing,
+}
+
 /// `spoken`: what speaks against going on (its deadline has passed, or it was cancelled). `aborted`: we killed the
-/// link, for the sake of some slice. `fenced`: nothing of a dead link of this transport touches its target.
+/// link, for the sake of some slice.
 pub(super) fn judge(
     outcome: Outcome,
     op: Op,
     spoken: Option<Code>,
     aborted: bool,
-    fenced: bool,
+    stop: Stop,
     stage: StageIx,
 ) -> Verdict {
     let code = |reason| Code::new(reason, stage);
@@ -51,7 +62,9 @@ pub(super) fn judge(
         }
         (Outcome::NotBegun, _) => again(Reason::PeerGone, false),
         (Outcome::Begun, Op::Read) => again(Reason::PeerGone, !aborted),
-        (Outcome::Begun, Op::Write) if fenced => again(Reason::Undetermined, !aborted),
+        (Outcome::Begun, Op::Write) if stop == Stop::Death => again(Reason::Undetermined, !aborted),
+        // Sent again, it could meet itself; and nobody will ever know more.
+        (Outcome::Begun, Op::Write) if stop == Stop::Nothing => Verdict::Failed(code(Reason::Undetermined)),
         // Time is up: nobody knows, and nobody waits to know.
         (Outcome::Begun, Op::Write) if spoken.is_some_and(|code| code.is_late()) => {
             Verdict::Failed(code(Reason::Undetermined))
@@ -116,17 +129,18 @@ mod tests {
             (Outcome::Failed, r, late, false, failed(Reason::Deadline)),
         ];
         for (outcome, op, spoken, aborted, expected) in table {
-            let verdict = judge(outcome, op, spoken, aborted, false, 3);
+            let verdict = judge(outcome, op, spoken, aborted, Stop::Fence, 3);
             assert_eq!(verdict, expected, "{outcome:?} {op:?} {spoken:?}");
             if !(outcome == Outcome::Begun && op == w) {
-                assert_eq!(
-                    judge(outcome, op, spoken, aborted, true, 3),
-                    expected,
-                    "only begun WRITEs need a fence"
-                );
+                let others = [Stop::Death, Stop::Nothing].map(|s| judge(outcome, op, spoken, aborted, s, 3));
+                assert_eq!(others, [expected; 2], "only begun WRITEs need a fence");
             }
         }
-        let of_fenced = |spoken, aborted| judge(Outcome::Begun, w, spoken, aborted, true, 3);
+        for (spoken, aborted) in [(None, false), (None, true), (cancelled, true), (late, true)] {
+            let verdict = judge(Outcome::Begun, w, spoken, aborted, Stop::Nothing, 3);
+            assert_eq!(verdict, failed(Reason::Undetermined), "never again, and at once");
+        }
+        let of_fenced = |spoken, aborted| judge(Outcome::Begun, w, spoken, aborted, Stop::Death, 3);
         assert_eq!(of_fenced(None, false), again(Reason::Undetermined, true));
         assert_eq!(of_fenced(None, true), again(Reason::Undetermined, false));
         assert_eq!(

@@ -28,6 +28,8 @@ pub struct Explanation {
     pub name: String,
     /// Where it stands.
     pub state: PeerState,
+    /// Whom another engine's protocol knows; `None` of a node of this kind.
+    pub foreign: Option<ForeignPeer>,
     /// Its transports: name and type.
     pub offers: Vec<(String, String)>,
     /// What each stage `protocol_route` of this node decides, for both directions.
@@ -38,6 +40,23 @@ pub struct Explanation {
     pub window_slices: u32,
     /// Neighbouring requests travel as one up to so many bytes; 0: each on its own.
     pub coalesce_bytes: u64,
+}
+
+/// A peer that runs another engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignPeer {
+    /// The transport that has found it.
+    pub transport: String,
+    /// What is spoken with it, as that transport says; empty where it says nothing.
+    pub protocol: String,
+}
+
+impl ForeignPeer {
+    fn of(world: &World, view: &PeerView) -> Option<Self> {
+        let [offer] = view.offers.as_slice() else { return None };
+        let foreign = world.transports.iter().find(|t| t.name == offer.name)?.transport.foreign()?;
+        Some(Self { transport: offer.name.clone(), protocol: foreign.protocol(offer) })
+    }
 }
 
 /// What one stage decides.
@@ -120,6 +139,7 @@ pub fn explain(config: &Config, world: &World, peer: PeerId) -> Option<Explanati
         label: target.label.to_string(),
         name: view.name.clone(),
         state: target.state(),
+        foreign: ForeignPeer::of(world, &view),
         offers: view.offers.iter().map(|o| (o.name.clone(), o.kind.clone())).collect(),
         routes: of_kind("protocol_route").map(route).collect(),
         window_bytes: world.ledger.window.share_bytes(),

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use pipeline_transports::control::message::NoticeMessage;
+use pipeline_transports::control::message::{NOTICE_MAX, NoticeMessage};
 use pipeline_transports::control::{ErrorCode, Hello, Message};
+use pipeline_transports::foreign::ForeignNotice;
 
 use super::window::{Number, Window};
 use super::{Notice, Notices};
@@ -100,6 +101,18 @@ impl Inbox {
             Told::Full => Message::error(ErrorCode::BUSY, "the queue of notices is full"),
             Told::Unheard => Message::error(ErrorCode::UNHEARD, "nobody listens to notices here"),
         }
+    }
+
+    /// Takes what a peer of another engine says; `false` if nobody listens, there is no room, or it is longer than a notice
+    /// may be. Such notices have no number: that each comes once is for their protocol.
+    pub(crate) fn hear(&self, notice: ForeignNotice) -> bool {
+        let ForeignNotice { name, body } = notice;
+        if body.len() > NOTICE_MAX {
+            return false;
+        }
+        let peer = name.into();
+        let notice = Notice { peer, incarnation: 0, requests: 0, failed: 0, body: body.into() };
+        matches!(self.feed.tell(notice), Told::Kept)
     }
 
     fn senders(&self) -> MutexGuard<'_, Senders> {

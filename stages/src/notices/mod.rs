@@ -48,9 +48,9 @@ use crate::feed::{Feed, ListenError};
 pub struct Notice {
     /// The name that the peer gave itself.
     pub peer: Arc<str>,
-    /// The peer's start: changes when it restarts.
+    /// The peer's start: changes when it restarts. 0 of one that runs another engine, which says nothing but the body.
     pub incarnation: u64,
-    /// Requests of the batch it speaks of.
+    /// Requests of the batch it speaks of; 0 of one that runs another engine.
     pub requests: u32,
     /// Those of them that did not end well: what they should have moved is not, or not wholly, in place.
     pub failed: u32,

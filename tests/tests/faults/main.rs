@@ -8,6 +8,8 @@ mod child;
 mod completions;
 mod connecting;
 mod delivery;
+mod elsewhere;
+mod elsewhere_notices;
 mod notices;
 mod notices_cut;
 mod one_sided;

@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Start a node: serve its segments until SIGTERM or SIGINT.
 ///
-/// Prints one line when it is ready, with the address it listens on. The first signal drains: nothing new is
+/// Prints one line when it is ready, with the address it listens on, and what peers of other engines call it. The first signal drains: nothing new is
 /// taken, peers are told, and what has begun ends, here and at the peers; each second a line says what is not done yet.
 /// The second one, or the end of `[drain] timeout`, stops it at once (exit 75).
 #[derive(Debug, ClapArgs)]
@@ -90,15 +90,18 @@ pub fn run(args: &Args) -> Outcome {
 
 fn ready(node: &Engine, json: bool) -> std::io::Result<()> {
     let (name, address) = (node.name(), node.local_address().to_string());
+    let foreign = node.foreign_names();
     let mut out = std::io::stdout().lock();
     if json {
         let line = serde_json::json!({
             "event": "ready", "name": name, "address": address, "pid": std::process::id(),
             "segments": node.segments(),
+            "foreign": foreign.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         });
         writeln!(out, "{line}")?;
     } else {
-        writeln!(out, "{name} is ready at {address}")?;
+        let also: String = foreign.iter().map(|(t, name)| format!(", and as {t}://{name}")).collect();
+        writeln!(out, "{name} is ready at {address}{also}")?;
     }
     out.flush()
 }

@@ -61,6 +61,7 @@ impl Post for Poster {
             let learnt = name.and_then(|name| state.learnt.get(&name)).is_some_and(fits);
             let (id, stalled) = (request.id, state.stalled);
             state.counts.unlearnt += u64::from(!learnt);
+            state.counts.stalled += u64::from(learnt && stalled);
             drop(state);
             if !learnt {
                 let outcome = Outcome::Refused(Refusal::UnknownRegion);

@@ -4,6 +4,7 @@
 //! Deliberately as strict as a device: what the acceptor has let go of never touches its memory again, however much was
 //! posted before, and nothing else stops it.
 
+mod elsewhere;
 mod halves;
 mod wires;
 
@@ -18,14 +19,16 @@ use crate::caps::Caps;
 use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
+use crate::foreign::Foreign;
 use crate::link::{Halves, Link, LinkId, Waker, Wakes};
 use crate::memory::{Access, Memory, RegionId};
 use crate::transport::{
     Asking, BoxFuture, Incoming, NicFacts, NicId, Offer, PairId, Path, Registered, Registration, SessionId,
     Transport,
 };
+use elsewhere::Elsewhere;
 use halves::{Pair, Poster, Reaper};
-use wires::End;
+use wires::{End, Published};
 
 /// Before the name of the region: what keys that make sense look like.
 const MAGIC: &[u8; 4] = b"keys";
@@ -38,12 +41,15 @@ pub struct OneSided {
     inner: Arc<dyn Transport>,
     caps: Caps,
     wires: Wires,
+    /// Its peers run another engine, of which there are neither exchanges nor fences.
+    elsewhere: Option<Elsewhere>,
 }
 
 /// What a region is told by: known once it has a name.
 struct Known {
     wires: Wires,
     region: AtomicU64,
+    place: Published,
 }
 
 impl Registered for Known {
@@ -58,13 +64,30 @@ impl Registered for Known {
         self.region.store(region.0, Relaxed);
         self.wires.state().counts.bound += 1;
     }
+
+    fn publish(&self, _segment: &str) {
+        self.wires.state().published.push((self.region.load(Relaxed), self.place));
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.wires.state().published.retain(|(_, place)| place.address != self.place.address);
+    }
 }
 
 impl OneSided {
     /// Around `inner`, which moves the bytes within this process.
     pub fn new(inner: Arc<dyn Transport>, wires: Wires) -> Self {
         let caps = Caps { two_sided: false, fenced: false, ..inner.caps().clone() };
-        Self { inner, caps, wires }
+        Self { inner, caps, wires, elsewhere: None }
+    }
+
+    /// As [`Self::new`], to peers that run another engine: found by name, without sessions, and with links that nobody can be
+    /// asked to let go of.
+    pub fn to_another_engine(inner: Arc<dyn Transport>, wires: Wires) -> Self {
+        let elsewhere = Some(Elsewhere::new(&wires, &inner));
+        Self { elsewhere, ..Self::new(inner, wires) }
     }
 
     async fn open(&self, path: &Path, peer: &Offer, via: &mut dyn Control, by: Nanos) -> Result<Link, Error> {
@@ -73,12 +96,22 @@ impl OneSided {
             return Err(Error::LocalNic { nic, reason: "its port is down: the test says so".to_owned() });
         }
         self.wires.state().counts.dialled += 1;
-        let answer = via.exchange(&path.link.0.to_le_bytes(), by).await?;
-        let number = answer.try_into().map(u64::from_le_bytes).unwrap_or_default();
-        let end =
-            ENDS.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|e| e.remove(&number));
-        let broken = || Error::Protocol { peer: path.peer.clone(), reason: "no end of that number".into() };
-        let end = end.ok_or_else(broken)?;
+        let answer = via.exchange(&path.link.0.to_le_bytes(), by).await;
+        let broken = |reason: &str| Error::Protocol { peer: path.peer.clone(), reason: reason.to_owned() };
+        let end = match (answer, &self.elsewhere) {
+            (Ok(_), Some(_)) => return Err(broken("another engine answered an exchange")),
+            (Err(_), Some(_)) => Arc::default(),
+            (answer, None) => {
+                let number = answer?.try_into().map(u64::from_le_bytes).unwrap_or_default();
+                let mut ends = ENDS.lock().unwrap_or_else(PoisonError::into_inner);
+                let end = ends.as_mut().and_then(|ends| ends.remove(&number));
+                end.ok_or_else(|| broken("no end of that number"))?
+            }
+        };
+        if self.wires.state().undialable {
+            let reason = "the test says so".to_owned();
+            return Err(Error::Unreachable { peer: path.peer.clone(), reason });
+        }
         end.take_over(path.nic.0, path.incarnation);
         let link = self.inner.dial(path, peer, via, by).await?;
         self.wires.state().links.insert(path.link, end);
@@ -95,8 +128,9 @@ impl Transport for OneSided {
         self.inner.nics()
     }
 
-    fn register(&self, _memory: &Memory, _access: Access) -> Result<Registration, Error> {
-        Ok(Box::new(Known { wires: self.wires.clone(), region: AtomicU64::new(0) }))
+    fn register(&self, memory: &Memory, access: Access) -> Result<Registration, Error> {
+        let place = Published { address: memory.ptr() as u64, len: memory.len(), access };
+        Ok(Box::new(Known { wires: self.wires.clone(), region: AtomicU64::new(0), place }))
     }
 
     fn offer(&self) -> Offer {
@@ -185,6 +219,10 @@ impl Transport for OneSided {
 
     fn evicts(&self) -> bool {
         true
+    }
+
+    fn foreign(&self) -> Option<&dyn Foreign> {
+        self.elsewhere.as_ref().map(|elsewhere| elsewhere as &dyn Foreign)
     }
 
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {

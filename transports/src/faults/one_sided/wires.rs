@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::link::{LinkId, Waker};
-use crate::memory::RegionId;
+use crate::memory::{Access, RegionId};
 use crate::transport::SessionId;
 use crate::wr::Blame;
 
@@ -24,6 +24,12 @@ pub struct Counts {
     pub let_go: u64,
     /// Work requests refused because nobody had told of their region.
     pub unlearnt: u64,
+    /// Work requests that have begun and do not come to an end.
+    pub stalled: u64,
+    /// Times that peers of another engine were looked for.
+    pub found: u64,
+    /// Times that they were asked whether they live.
+    pub probed: u64,
 }
 
 /// Of one node. All clones are one.
@@ -44,6 +50,16 @@ pub(super) struct State {
     pub(super) nonsense: bool,
     pub(super) tending_panics: bool,
     holds_ends: bool,
+    /// Of another engine's protocol: the name of this node, if it has one; whether it answers, whether its listener can be had,
+    /// whether the directory answers it.
+    pub(super) called: Option<String>,
+    pub(super) mute: bool,
+    pub(super) unbindable: bool,
+    pub(super) directory_down: bool,
+    /// No link can be dialled.
+    pub(super) undialable: bool,
+    /// What peers may be told of, with the names of regions, in the order in which it was published.
+    pub(super) published: Vec<(u64, Published)>,
     pub(super) learnt: HashMap<(u64, RegionId), u64>,
     /// Links dialled here.
     pub(super) links: HashMap<LinkId, Arc<End>>,
@@ -52,6 +68,14 @@ pub(super) struct State {
     pub(super) counts: Counts,
     pub(super) changed: Vec<Waker>,
     pub(super) reapers: Vec<Waker>,
+}
+
+/// Where a region lies.
+#[derive(Clone, Copy)]
+pub(super) struct Published {
+    pub(super) address: u64,
+    pub(super) len: u64,
+    pub(super) access: Access,
 }
 
 /// The acceptor's end of a link, which its dialler works with.
@@ -126,6 +150,31 @@ impl Wires {
     /// Looking after its devices panics. Before the node starts.
     pub fn panic_in_tend(&self) {
         self.state().tending_panics = true;
+    }
+
+    /// What peers of another engine call this node. Before it starts.
+    pub fn call(&self, name: &str) {
+        self.state().called = Some(name.to_owned());
+    }
+
+    /// Whether this node leaves whoever looks for it without an answer.
+    pub fn set_mute(&self, mute: bool) {
+        self.state().mute = mute;
+    }
+
+    /// This node's listener cannot be had. Before it starts.
+    pub fn set_unbindable(&self) {
+        self.state().unbindable = true;
+    }
+
+    /// Whether this node's directory of peers of another engine is out of reach.
+    pub fn set_directory_down(&self, down: bool) {
+        self.state().directory_down = down;
+    }
+
+    /// Whether links of this node can be dialled.
+    pub fn set_undialable(&self, undialable: bool) {
+        self.state().undialable = undialable;
     }
 
     /// Ends that peers want let go of are kept until this is said to be over.

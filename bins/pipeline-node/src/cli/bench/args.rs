@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use pipeline_node::{Peer, Segment};
 
 use super::trace::TraceArgs;
+use crate::cli::exit::Failure;
+use crate::cli::failures::engine;
 use crate::cli::load::Direction;
 use crate::cli::quantity::{bytes, positive};
 
@@ -18,15 +21,16 @@ use crate::cli::quantity::{bytes, positive};
   pipeline-node bench --size 4KiB --depth 64 --json
   pipeline-node bench --size 1MiB --ceiling-only               # what TCP gives here, without a pipeline
   pipeline-node bench --target 10.0.0.2:7001 --segment kv --op read --size 1MiB
+  pipeline-node bench -c node.toml --target mooncake://10.0.0.2:15123 --size 1MiB --check   # a peer that runs another engine
   pipeline-node bench --size 1MiB --min-gb-per-s 5 --max-p99-us 2000   # exit 3 when missed
   pipeline-node bench --trace conversation_trace.jsonl --kv llama-3.1-70b:tp8 --limit 500 --memory 8GiB --check")]
 pub struct Args {
     /// Measure against this peer instead of a target of our own. With --trace it may be repeated, or a list: A,B.
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
     pub target: Vec<String>,
-    /// The target's segment; it must allow the operation.
-    #[arg(long, default_value = "bench", value_name = "NAME")]
-    pub segment: String,
+    /// The target's segment; it must allow the operation [default: bench; buffer-0 of a peer that runs another engine].
+    #[arg(long, value_name = "NAME")]
+    segment: Option<String>,
     /// The file that declares the pipeline of this side [default: the preset `tcp`].
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     pub file: Option<PathBuf>,
@@ -105,6 +109,23 @@ pub struct Sweep {
 }
 
 impl Args {
+    /// The segment of a target of our own, and of one of this kind.
+    pub fn segment(&self) -> &str {
+        self.segment.as_deref().unwrap_or("bench")
+    }
+
+    /// The segment of this target.
+    ///
+    /// # Errors
+    /// It has none of that name.
+    pub fn segment_of(&self, peer: &Peer) -> Result<Segment, Failure> {
+        let name = match peer.is_foreign() {
+            true => self.segment.as_deref().unwrap_or("buffer-0"),
+            false => self.segment(),
+        };
+        peer.segment(name).map_err(|e| engine(&e))
+    }
+
     /// Requests a batch of the loop.
     pub fn batch(&self) -> u64 {
         self.batch.unwrap_or(1)

@@ -74,7 +74,6 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
         [address] => (None, address.clone()),
         _ => return Err(Failure::usage("several targets are for --trace; without it name one")),
     };
-    header(args, own.as_ref(), &address)?;
     // Its other half runs on this machine, so it says nothing about a target elsewhere.
     let ceiling = match (&own, args.no_ceiling) {
         (Some(_), false) => Ceiling::start(args, &loaded.config)?,
@@ -84,11 +83,12 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
     let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
     let region = node.allocate(bytes).map_err(|e| engine(&e))?;
     let peer = node.open_within(&address, OPEN_TIMEOUT).map_err(|e| engine(&e))?;
-    let segment = peer.segment(&args.segment).map_err(|e| engine(&e))?;
+    let segment = args.segment_of(&peer)?;
+    header(args, own.as_ref(), &peer, &segment)?;
     if segment.len() < bytes {
         return Err(Failure::failed(format!(
             "segment `{}` has {} bytes and this run needs {bytes}; lower --memory or --size, or enlarge it",
-            args.segment,
+            segment.name(),
             segment.len()
         )));
     }
@@ -108,7 +108,7 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
 
 /// Another node of the same file.
 fn target(args: &Args, bytes: u64) -> Result<Target, Failure> {
-    Target::start(args.file.as_deref(), &args.set, &args.segment, bytes)
+    Target::start(args.file.as_deref(), &args.set, args.segment(), bytes)
 }
 
 /// Whether threads of this pipeline never sleep. Then those of the target take a CPU that the bare loop would have.
@@ -121,12 +121,15 @@ fn layout(args: &Args, size: u64) -> Result<Layout, Failure> {
     Layout::new(size, args.iov, in_flight, args.memory).map_err(Failure::usage)
 }
 
-fn header(args: &Args, own: Option<&Target>, address: &str) -> Outcome {
+fn header(args: &Args, own: Option<&Target>, peer: &Peer, segment: &Segment) -> Outcome {
     let mut lines = host::facts(args);
     lines.push(match own {
-        Some(own) => format!("target: a process of our own (pid {}) on loopback, {address}", own.pid()),
-        None => format!("target: {address}, segment {}", args.segment),
+        Some(own) => format!("target: a process of our own (pid {}) on loopback, {}", own.pid(), own.address),
+        None => format!("target: {}, segment {}", peer.label(), segment.name()),
     });
+    if peer.is_foreign() {
+        lines.push("the target runs another engine: what CPU it uses is not known".to_owned());
+    }
     let text: String = lines.iter().map(|line| format!("# {line}\n")).collect();
     if args.json {
         // In JSON, stdout is objects only.

@@ -85,11 +85,13 @@ pub fn run(args: &Args) -> Outcome {
     judge(&explained, segment.as_ref())
 }
 
-/// The same node, out of the way of the one that may run from this file: no segments, and a port of its own.
+/// The same node, out of the way of the one that may run from this file: no segments, a port of its own, and nothing that
+/// peers of other engines could find.
 fn bystander(mut config: Config) -> Config {
     config.segments.clear();
     config.node.listen = "127.0.0.1:0".into();
     config.node.advertise.clear();
+    config.bystander = true;
     config
 }
 

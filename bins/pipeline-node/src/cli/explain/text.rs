@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pipeline_graph::plan::readable_bytes;
-use pipeline_node::explain::{Chosen, Decision, Explanation, Why};
+use pipeline_node::explain::{Chosen, Decision, Explanation, ForeignPeer, Why};
 use pipeline_node::{Access, PeerState, Segment};
 use serde_json::{Value, json};
 
@@ -13,6 +13,10 @@ use super::nics;
 pub fn plain(explained: &Explanation, segment: Option<&Segment>) -> String {
     let mut text =
         format!("peer      {} ({}), {}\n", explained.label, explained.name, state(explained.state));
+    if let Some(ForeignPeer { transport, protocol }) = &explained.foreign {
+        let protocol = if protocol.is_empty() { String::new() } else { format!(", {protocol}") };
+        let _ = writeln!(text, "foreign   runs another engine, found by {transport}{protocol}");
+    }
     let offers: Vec<_> = explained.offers.iter().map(|(name, kind)| named(name, kind)).collect();
     let _ =
         writeln!(text, "offers    {}", if offers.is_empty() { "nothing".into() } else { offers.join(", ") });
@@ -102,6 +106,7 @@ pub fn json(explained: &Explanation, segment: Option<&Segment>) -> Value {
     let route = |r: &pipeline_node::explain::Route| json!({ "stage": r.stage, "read": decided(&r.read), "write": decided(&r.write) });
     json!({
         "peer": explained.label, "name": explained.name, "state": format!("{:?}", explained.state).to_lowercase(),
+        "foreign": explained.foreign.as_ref().map(|f| json!({ "transport": f.transport, "protocol": f.protocol })),
         "offers": explained.offers.iter().map(offer).collect::<Vec<_>>(),
         "segment": segment.map(|s| json!({
             "name": s.name(), "kind": s.kind(), "bytes": s.len(),

@@ -125,7 +125,7 @@ fn local(args: &Args, trace: &Trace, path: &Path) -> Result<Layout, Failure> {
 fn open(args: &Args, node: &Engine, names: &[String]) -> Result<(Vec<Peer>, Vec<Segment>), Failure> {
     let peer = |name: &String| node.open_within(name, OPEN_TIMEOUT).map_err(|e| engine(&e));
     let peers: Vec<Peer> = names.iter().map(peer).collect::<Result<_, _>>()?;
-    let segments = peers.iter().map(|peer| peer.segment(&args.segment).map_err(|e| engine(&e)));
+    let segments = peers.iter().map(|peer| args.segment_of(peer));
     let segments = segments.collect::<Result<_, _>>()?;
     Ok((peers, segments))
 }
