@@ -1,5 +1,7 @@
 //! A node of the transport under test, driven by hand, and lanes to whoever listens.
 
+#![allow(dead_code, reason = "shared by several targets, each of which uses a part")]
+
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -63,7 +63,9 @@ fn many_mixed() {
         let (near, far) = (pattern((COUNT * BLOCK) as usize, 1), pattern((COUNT * BLOCK) as usize, 2));
         side.fill(local, 0, &near);
         server.memory.lock().unwrap()[..far.len()].copy_from_slice(&far);
-        let len = |i: u64| 1 + i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (BLOCK - 1) * u64::from(!i.is_multiple_of(3));
+        let len = |i: u64| {
+            1 + i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (BLOCK - 1) * u64::from(!i.is_multiple_of(3))
+        };
         let op = |i: u64| if i % 5 < 3 { Op::Write } else { Op::Read };
         let work: Vec<_> =
             (0..COUNT).map(|i| request(i, op(i), local, i * BLOCK, i * BLOCK, len(i))).collect();
