@@ -3,7 +3,8 @@
 //!
 //! `cargo bench -p pipeline-transports --bench mooncake_lane -- HOST:RPC_PORT SECONDS CASE …`, a case being
 //! `write|read:BYTES:BATCH:LANES:DEPTH:SLICE[:v1]`. It writes into, and reads from, the target's first buffer. What was read
-//! last is compared with what was written last.
+//! last is compared with what was written last. Before it sleeps it looks for `SPIN_US` microseconds (100), as a worker that
+//! waits adaptively does.
 
 #![allow(clippy::unwrap_used, reason = "a measurement: what fails shall end it")]
 
@@ -116,7 +117,8 @@ fn connect(case: &Case, target: &str, regions: &Arc<Regions>, local: RegionId) -
 
 impl Rig {
     /// Carries out one batch, cut into slices and dealt to the lanes in turn.
-    fn batch(&mut self, case: &Case) {
+    fn batch(&mut self, case: &Case, spin: Duration) {
+        let mut idle_since = None;
         let (whole, slice) = (case.bytes * case.batch, case.slice.min(case.bytes));
         // Slices do not cross the ends of requests.
         let each = case.bytes.div_ceil(slice);
@@ -146,10 +148,13 @@ impl Rig {
                 assert_eq!(completion.outcome, Outcome::Done);
                 ended += 1;
             }
-            if !self.out.has_moved() && ended < count {
+            if self.out.has_moved() {
+                idle_since = None;
+            } else if ended < count && idle_since.get_or_insert_with(Instant::now).elapsed() >= spin {
                 self.halves.post.arm(&mut self.parking);
                 self.halves.reap.arm(&mut self.parking);
                 self.parking.sleep();
+                idle_since = None;
             }
         }
     }
@@ -162,6 +167,8 @@ fn main() {
         return;
     };
     let seconds: f64 = seconds.parse().unwrap();
+    let spin = std::env::var("SPIN_US").ok().and_then(|us| us.parse().ok()).unwrap_or(100);
+    let spin = Duration::from_micros(spin);
     let cases: Vec<Case> = cases.iter().map(|case| Case::parse(case)).collect();
     let whole = cases.iter().map(|case| case.bytes * case.batch).max().unwrap();
     let regions = Arc::new(Regions::new(8));
@@ -178,11 +185,11 @@ fn main() {
     for case in cases {
         let local = if case.op == Op::Write { from } else { into };
         let (mut rig, _transport) = connect(&case, target, &regions, local);
-        rig.batch(&case);
+        rig.batch(&case, spin);
         let (start, mut took) = (Instant::now(), Vec::new());
         while start.elapsed() < Duration::from_secs_f64(seconds) || took.len() < 2 {
             let begin = Instant::now();
-            rig.batch(&case);
+            rig.batch(&case, spin);
             took.push(begin.elapsed());
         }
         let rate = (case.bytes * case.batch * took.len() as u64) as f64 / start.elapsed().as_nanos() as f64;

@@ -179,7 +179,7 @@ impl Arrivals {
             }
             let there = filled.saturating_sub(head);
             let missing = (payload - there) as usize;
-            let fits = missing.min(super::TURN_BYTES.saturating_sub(bytes));
+            let fits = missing.min(super::MOVE_BYTES.saturating_sub(bytes));
             let placed = if entered.stand == Stand::Discarding {
                 self.throw_away(fits, scratch)
             } else if self.vector.push(entered.at.wrapping_add(there as usize), fits) {

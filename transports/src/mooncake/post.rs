@@ -19,7 +19,7 @@ use crate::tcp::epoll::{Epoll, Interest};
 use crate::wr::{Blame, Outcome, Refusal, WorkRequest};
 
 /// Bytes of all lanes that one flush sends: then it is the turn of what else the worker does.
-const FLUSH_BYTES: usize = 2 * super::TURN_BYTES;
+const FLUSH_BYTES: usize = 2 * super::MOVE_BYTES;
 /// System calls a lane may make in one flush, however small what they send.
 const SENDS_A_FLUSH: usize = 8;
 
@@ -149,7 +149,7 @@ impl Post for MooncakePost {
                 if lane.blocked || !lane.has_work() || budget == 0 {
                     continue;
                 }
-                match lane.send(budget.min(super::TURN_BYTES)) {
+                match lane.send(budget.min(super::MOVE_BYTES)) {
                     Sent::Some(bytes) => {
                         budget = budget.saturating_sub(bytes);
                         moved |= bytes > 0;
