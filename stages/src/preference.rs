@@ -20,6 +20,8 @@ pub enum Rejection {
     NotOffered,
     /// The peer offers it, and this node declares none of its type.
     NotDeclared,
+    /// It speaks to peers that run another engine, and has not found this one.
+    AnotherEngine,
     /// It cannot READ.
     CannotRead,
     /// It cannot WRITE.
@@ -36,6 +38,9 @@ impl Rejection {
             Self::Staging => "it copies through a staging buffer; set staging = \"allow\" to take it",
             Self::NotOffered => "the peer does not offer it; declare it there",
             Self::NotDeclared => "not declared here; add it to [transports] to take it",
+            Self::AnotherEngine => {
+                "it speaks to peers that run another engine; this one was not opened by a name there"
+            }
             Self::CannotRead => "it cannot READ",
             Self::CannotWrite => "it cannot WRITE",
             Self::LessPreferred => "an earlier one can be taken",
@@ -60,8 +65,9 @@ impl Preference {
         let mut order: Vec<usize> = prefer.iter().filter_map(index).collect();
         let falls_back = prefer.is_empty() || values.text("fallback") == Some("allow");
         let mut barred = Vec::new();
-        for at in 0..transports.len() {
-            if !order.contains(&at) && falls_back {
+        for (at, entry) in transports.iter().enumerate() {
+            // Whoever names a peer of another engine names the transport: nothing is left to prefer.
+            if !order.contains(&at) && (falls_back || entry.is_foreign()) {
                 order.push(at);
             } else if !order.contains(&at) {
                 barred.push((at, Rejection::NotPreferred));
@@ -106,5 +112,9 @@ pub(crate) fn suits(entry: &TransportEntry, view: &PeerView, op: Op) -> Result<(
     // A peer that runs another engine is reached by the transport that has found it.
     let mut of_kind = view.offers.iter().filter(|offer| offer.kind == entry.kind);
     let offered = of_kind.any(|offer| offer.name == entry.name || !entry.is_foreign());
-    if offered { Ok(()) } else { Err(Rejection::NotOffered) }
+    match offered {
+        true => Ok(()),
+        false if entry.is_foreign() => Err(Rejection::AnotherEngine),
+        false => Err(Rejection::NotOffered),
+    }
 }

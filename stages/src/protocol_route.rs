@@ -25,7 +25,7 @@ pub const KIND: StageKind = StageKind {
             kind: Kind::Transports,
             default: None,
             required: false,
-            doc: "Transports in order of preference; without it, all declared in the order of the file.",
+            doc: "Transports in order of preference; without it, all declared in the order of the file. One that speaks to another engine is taken for the peers that are named by it, whatever is said here.",
             change: Change::Live,
             ..pipeline_configs::Key::PLAIN
         },

@@ -77,6 +77,10 @@ pub trait Foreign: Send + Sync {
     /// # Errors
     /// [`Error::Io`] with the address.
     fn bind<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), Error>>;
+    /// The node ends: takes back what a directory was told of it. At the end, once; what fails is only logged.
+    fn unbind<'a>(&'a self, _by: Nanos) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
     /// What others call this node in that protocol; `None` until its listener is bound.
     fn own_name(&self) -> Option<String>;
     /// What is spoken with a peer that was found with this offer, for explanations: `Mooncake TCP, version 2`.

@@ -20,7 +20,7 @@ pub use pipeline_transports::faults::{Counts, Effect, Plan, Rule, RuleId, Site, 
 use pipeline_transports::Transport;
 use pipeline_transports::faults::{Faulty, OneSided};
 
-use crate::assemble::Wrap;
+use crate::assemble::{Around, Wrap};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::source::Source;
@@ -44,28 +44,28 @@ pub fn start(source: &Source, plan: &Plan) -> Result<Engine, Error> {
 /// # Errors
 /// As [`Engine::from_source`].
 pub fn start_one_sided(source: &Source, wires: &Wires) -> Result<Engine, Error> {
-    start_with(source, &|transport| Arc::new(OneSided::new(transport, wires.clone())))
+    start_with(source, &|_, transport| Arc::new(OneSided::new(transport, wires.clone())))
 }
 
 /// As [`start_one_sided`], and what was made one-sided speaks to peers that run another engine: under names that `wires` give,
-/// without sessions, exchanges and fences.
+/// without sessions, exchanges and fences. Around it is `plan`.
 ///
 /// # Errors
 /// As [`Engine::from_source`].
-pub fn start_beside_another_engine(source: &Source, wires: &Wires) -> Result<Engine, Error> {
-    start_with(source, &|transport| Arc::new(OneSided::to_another_engine(transport, wires.clone())))
+pub fn start_beside_another_engine(source: &Source, wires: &Wires, plan: &Plan) -> Result<Engine, Error> {
+    start_with(source, &|name, transport| {
+        let elsewhere = Arc::new(OneSided::to_another_engine(transport, wires.clone()));
+        Arc::new(Faulty::new(name, elsewhere, plan.clone()))
+    })
 }
 
 /// With something around every transport that has no `serve` half.
-fn start_with(
-    source: &Source,
-    around: &dyn Fn(Arc<dyn Transport>) -> Arc<dyn Transport>,
-) -> Result<Engine, Error> {
+fn start_with(source: &Source, around: Around<'_, dyn Transport>) -> Result<Engine, Error> {
     let loaded = source.load().map_err(Error::Config)?;
     loaded.runnable().map_err(Error::Config)?;
-    let one_sided = |_: &str, transport: Arc<dyn Transport>| match transport.caps().two_sided {
+    let one_sided = |name: &str, transport: Arc<dyn Transport>| match transport.caps().two_sided {
         true => transport,
-        false => around(transport),
+        false => around(name, transport),
     };
     Engine::start_wrapped(loaded.config, Wrap { transport: &one_sided, ..Wrap::BARE })
 }

@@ -18,18 +18,20 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::dialled::{Dialled, Ended};
 use super::error::Error;
-use super::found::view;
+use super::found::{in_place, view};
 use super::links::{self, Far, Vain};
 use super::reach::Foreigner;
 use super::settings::backoff;
 use super::shared::{Shared, lock};
+use super::starts::Start;
 use crate::peer::PeerView;
 
 /// What is kept of a peer that runs another engine.
 #[derive(Default)]
 pub(super) struct Elsewhere {
-    /// As it was found last: what holds while its directory does not answer.
-    last: Mutex<Option<Arc<Found>>>,
+    /// As it was found last, and the start that this is of: what holds while its directory does not answer, and as long as its
+    /// view is shown, so that what it has keeps its names when links come and go.
+    last: Mutex<Option<(Arc<Found>, Arc<Start>)>>,
     /// The start that it was found to be last: another one than links lead to ends those.
     start: watch::Sender<u64>,
 }
@@ -86,7 +88,6 @@ impl Dialled {
             Err(error) => return Ended::before(error),
         };
         let (before, incarnation) = (self.peer.view.load().incarnation, found.incarnation);
-        let _start = shared.starts.hold(&shared.world, incarnation);
         let far = match self.meet(shared, at, found) {
             Ok(far) => far,
             Err(error) => return Ended::before(error),
@@ -112,7 +113,7 @@ impl Dialled {
         match at.find(shared, limit(shared)).await {
             Ok(found) => Ok(Arc::new(found)),
             Err(error @ Reason::Directory { .. }) => match &*lock(&self.elsewhere.last) {
-                Some(last) => {
+                Some((last, _)) => {
                     tracing::warn!(peer = &*self.peer.label, "looked for where it was last: {error}");
                     Ok(last.clone())
                 }
@@ -127,13 +128,17 @@ impl Dialled {
         let peer = self.peer.label.to_string();
         let broken = |reason| Error::Protocol { peer: peer.clone(), reason };
         let remote = *found.addresses.first().ok_or_else(|| broken("it is reached nowhere".to_owned()))?;
+        let start = shared.starts.hold(&shared.world, found.incarnation);
         let transport = &shared.world.transports[usize::from(at.transport)].transport;
         let segments = view(&found, &**transport, shared.settings.peer_regions).map_err(broken)?;
         let (name, incarnation) = (found.name.clone(), found.incarnation);
         let offers = vec![found.offer.clone()];
-        self.show(shared, PeerView { name, incarnation, offers, segments, ..PeerView::default() })?;
+        let view = PeerView { name, incarnation, offers, segments, ..PeerView::default() };
+        self.show(shared, view, in_place)?;
         *lock(&self.known) = found.addresses.clone();
-        *lock(&self.elsewhere.last) = Some(found);
+        let before = lock(&self.elsewhere.last).replace((found, start));
+        // Not under the lock: it may have been the last one that held that start.
+        drop(before);
         Ok(Far { peer, remote, id: SessionId([0; 16]), incarnation, session: None })
     }
 

@@ -126,7 +126,7 @@ impl Dialled {
         let (version, segments) = pages::load(session, shared.settings.peer_regions, &mut learn, by).await?;
         drop(learning);
         let view = PeerView { name, incarnation, offers, segments, ..PeerView::default() };
-        self.show(shared, view)?;
+        self.show(shared, view, pages::in_place)?;
         *lock(&self.table) = version;
         Ok(())
     }

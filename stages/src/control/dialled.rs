@@ -18,13 +18,12 @@ use super::fences::{Fences, Owed};
 use super::links;
 use super::nics::Paths;
 use super::notices::Numbers;
-use super::pages;
 use super::pulls::Places;
 use super::reach::Reach;
 use super::session::Session;
 use super::settings::backoff;
 use super::shared::{Running, Shared, lock};
-use crate::peer::{Peer, PeerId, PeerState, PeerView};
+use crate::peer::{Peer, PeerId, PeerState, PeerView, SegmentView};
 use crate::peer_events::PeerEvent;
 
 /// Nobody asks for the peer.
@@ -275,11 +274,16 @@ impl Dialled {
         shared.world.watchers.tell(|| PeerEvent::Up { peer: peer.clone(), name: name(), incarnation });
     }
 
-    /// Replaces the view. Of the same start as the one before, every segment keeps its index.
-    pub(super) fn show(&self, shared: &Shared, mut view: PeerView) -> Result<(), Error> {
+    /// Replaces the view. Of the same start as the one before, every segment keeps its index: `in_place` says which that is.
+    pub(super) fn show(
+        &self,
+        shared: &Shared,
+        mut view: PeerView,
+        in_place: impl FnOnce(&[Arc<SegmentView>], Vec<Arc<SegmentView>>) -> Vec<Arc<SegmentView>>,
+    ) -> Result<(), Error> {
         let before = self.peer.view.load();
         let same = before.incarnation == view.incarnation;
-        view.segments = pages::in_place(if same { &before.segments } else { &[] }, view.segments);
+        view.segments = in_place(if same { &before.segments } else { &[] }, view.segments);
         if view.segments.len() > shared.settings.peer_regions {
             let reason = "more segments made and given up than are remembered".to_owned();
             return Err(Error::Protocol { peer: self.peer.label.to_string(), reason });

@@ -5,6 +5,9 @@
 use std::sync::Arc;
 
 use pipeline_transports::foreign::{Foreign, Hear};
+use pipeline_transports::{Nanos, clock};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::error::Error;
 use super::shared::Shared;
@@ -31,6 +34,23 @@ pub(super) async fn begin(shared: &Arc<Shared>) -> Result<(), Error> {
         bound.map_err(|error| Error::Listen { transport: name.to_owned(), reason: error.to_string() })?;
     }
     Ok(())
+}
+
+/// Takes back what they have published; nothing here waits for longer than until `by`.
+pub(super) async fn end(shared: &Arc<Shared>, by: Nanos) {
+    if !shared.settings.serves {
+        return;
+    }
+    let mut ends = JoinSet::new();
+    for at in 0..shared.world.transports.len() {
+        let world = shared.world.clone();
+        ends.spawn(async move {
+            if let Some(foreign) = world.transports[at].transport.foreign() {
+                foreign.unbind(by).await;
+            }
+        });
+    }
+    let _ = timeout(clock::until(by), ends.join_all()).await;
 }
 
 /// What each of them is called by peers: `TRANSPORT` and the name, in the order of the file.

@@ -308,7 +308,7 @@ fn settle(shared: &Shared, dialled: &Dialled, way: &mut Way, outcome: Result<Lin
             links.push(link);
             publish(shared, dialled, links);
         }
-        Ok(_) => wait(shared, way),
+        Ok(_) => wait(shared, dialled, way),
         Err(error) => {
             if way.failures == 0 {
                 tracing::warn!(peer = &*dialled.peer.label, lane = way.lane, "no link: {error}");
@@ -317,14 +317,19 @@ fn settle(shared: &Shared, dialled: &Dialled, way: &mut Way, outcome: Result<Lin
                 shared.nics.local_failure(way.seat.1, way.seat.2);
             }
             dialled.status.send_modify(|s| s.barren_error = Some(error));
-            wait(shared, way);
+            wait(shared, dialled, way);
         }
     }
 }
 
-fn wait(shared: &Shared, way: &mut Way) {
+fn wait(shared: &Shared, dialled: &Dialled, way: &mut Way) {
     way.failures += 1;
-    way.state = State::Waiting(Instant::now() + backoff(way.failures, shared.settings.backoff_max));
+    // One of another engine may have all the links that it takes. Where none lives, it is found again before a dial.
+    let longest = match dialled.is_foreign() {
+        true => shared.settings.rest_max,
+        false => shared.settings.backoff_max,
+    };
+    way.state = State::Waiting(Instant::now() + backoff(way.failures, longest));
 }
 
 /// Takes dead links out of the list. Whether there were any.
@@ -337,7 +342,7 @@ fn retire(shared: &Shared, dialled: &Dialled, ways: &mut [Way]) -> bool {
         let State::Live(id) = way.state else { continue };
         match closed.iter().find(|(link, _)| *link == id) {
             Some((_, true)) => way.state = State::Unwanted,
-            Some((_, false)) => wait(shared, way),
+            Some((_, false)) => wait(shared, dialled, way),
             None => {}
         }
     }

@@ -66,6 +66,8 @@ pub(crate) use shared::lock;
 
 /// Requests served at a time for one peer.
 const REQUESTS: u32 = 64;
+/// How long a node that stops takes back what it told directories of other engines.
+const UNBIND_NS: Nanos = 1_000_000_000;
 
 /// The running control pool of a node. All methods may be called from any thread but its own; they block
 /// until their answer is there or `by` has passed. Dropping it closes it.
@@ -357,7 +359,8 @@ fn thread_main(
         let _ = shared.stop.subscribe().wait_for(|stop| *stop).await;
         // Sessions say goodbye and have their links killed; a stuck one is not waited for.
         let mut running = shared.running.subscribe();
-        let _ = tokio::time::timeout(Duration::from_millis(500), running.wait_for(|n| *n == 0)).await;
+        let ended = tokio::time::timeout(Duration::from_millis(500), running.wait_for(|n| *n == 0));
+        let _ = tokio::join!(ended, foreign::end(shared, clock::now() + UNBIND_NS));
         // Not only closed: a child that the application forked may have a copy of the descriptor, and would keep the
         // address.
         let _ = socket.map(|socket| shutdown(socket, Shutdown::Both));

@@ -13,7 +13,8 @@ use crate::world::{TransportEntry, World};
 #[derive(Default)]
 pub(super) struct Starts(Mutex<HashMap<u64, Weak<Start>>>);
 
-/// Held by whoever uses what was learnt of a start: its sessions, and its links until their last work request has ended.
+/// Held by whoever uses what was learnt of a start: its sessions, its links until their last work request has ended, and of a
+/// peer without sessions its view.
 pub(super) struct Start {
     world: Arc<World>,
     incarnation: u64,

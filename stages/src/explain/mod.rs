@@ -88,6 +88,8 @@ pub enum Why {
     Fallback,
     /// There is no `prefer`: the first of the file that suits.
     FirstDeclared,
+    /// The peer runs another engine, and is named by this transport.
+    OfItsName,
 }
 
 /// A transport that is taken.
@@ -200,6 +202,7 @@ impl Look<'_> {
             transport: entry.name.clone(),
             kind: entry.kind.clone(),
             why: match (named, self.names_some) {
+                _ if entry.is_foreign() => Why::OfItsName,
                 (true, _) => Why::Preferred,
                 (false, true) => Why::Fallback,
                 (false, false) => Why::FirstDeclared,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use pipeline_node::faults::{self, Blame, Wires};
+use pipeline_node::faults::{self, Blame, Effect, Plan, Rule, Site, When, Wires};
 use pipeline_node::{Access, Engine, Error, Memory, Options, Peer, PeerEvent, PeerState, Reason, Request};
 use pipeline_node::{Source, WaitError};
 
@@ -19,7 +19,6 @@ limits = { reconnect = "20ms", connect = "300ms" }
 segments.kv = { kind = "dram", size = "1MiB", access = "read_write" }
 transports.loopback = { type = "loopback" }
 [stages]
-route = { prefer = ["tcp", "loopback"] }
 split = { slice = "16KiB" }
 retry = { attempts = 3 }
 "#;
@@ -27,10 +26,15 @@ retry = { attempts = 3 }
 /// A node that is called so by peers of the other engine, and what can be done to it.
 #[track_caller]
 fn called(name: &str, set: &[&str]) -> (Engine, Wires) {
+    with(name, set, &Plan::default())
+}
+
+#[track_caller]
+fn with(name: &str, set: &[&str], plan: &Plan) -> (Engine, Wires) {
     let wires = Wires::default();
     wires.call(name);
     let source = Source::text("test", FILE).set(set.iter().copied());
-    (faults::start_beside_another_engine(&source, &wires).unwrap_or_else(|e| panic!("{e}")), wires)
+    (faults::start_beside_another_engine(&source, &wires, plan).unwrap_or_else(|e| panic!("{e}")), wires)
 }
 
 #[track_caller]
@@ -49,7 +53,7 @@ fn next(events: &pipeline_node::PeerEvents) -> PeerEvent {
 }
 
 /// A peer is found by its name, tells its memory by address and buffer by buffer, and bytes go both ways: to the same places
-/// by either of them. What was learnt of it is forgotten with its last link. Nobody looks for it more than once.
+/// by either of them. Nobody looks for it more than once.
 #[test]
 fn found_by_name() {
     let ((client, ours), (server, theirs)) = (called("found-c", &[]), called("found-s", &[]));
@@ -80,7 +84,6 @@ fn found_by_name() {
     assert_eq!((counts.found, counts.probed, counts.dialled, ours.learnt()), (1, 0, 1, 1));
     assert_eq!(theirs.counts().answered, 0, "nobody was asked for the end of a link");
     drop((server, beside, past));
-    until("forgotten", || ours.counts().forgotten == 1 && ours.learnt() == 0);
     nothing_left(&client, [from, into]);
 }
 
@@ -176,6 +179,34 @@ fn deadlines_and_cancels_abort() {
     nothing_left(&client, [from]);
 }
 
+/// A stage that panics takes its links along: what of theirs had begun ends as of any link that died, and the WRITEs after it
+/// wait for nobody.
+#[test]
+fn panicking_stages() {
+    for (site, stage) in [(Site::Slice, "post"), (Site::Completion, "reap")] {
+        let (plan, name) = (Plan::default(), format!("panic-{stage}"));
+        let ((client, _), (_server, _)) = (with("panic-c", &[], &plan), called(&name, &[]));
+        let buffer = find(&client, &name).segment("buffer-0").unwrap();
+        let bytes = pattern(4, 1 << 20);
+        let (from, into) = (region_of(&client, &bytes), client.allocate(1 << 20).unwrap());
+        let write = |i: u64| Request::write(&from, i * 64 * KIB, buffer.at(i * 64 * KIB), 64 * KIB);
+        let all: Vec<_> = (0..16).map(write).collect();
+        plan.add(Rule::new(site, When::Nth(10), Effect::Panic));
+        let struck = client.submit(&all, patient()).unwrap();
+        let begin = Instant::now();
+        assert!(!struck.wait(PATIENCE).expect("an end").is_done());
+        for reason in reasons(&struck).into_iter().flatten() {
+            assert!(matches!(reason, Reason::StagePanic | Reason::Undetermined), "{stage}: {reason:?}");
+        }
+        done(&client, &all);
+        assert!(begin.elapsed() < PATIENCE / 2, "{stage}: nothing waited for a fence");
+        done(&client, &[Request::read(&into, 0, buffer.at(0), 1 << 20)]);
+        assert!(bytes_of(&into) == bytes, "{stage}");
+        drop(struck);
+        nothing_left(&client, [from, into]);
+    }
+}
+
 /// Another process under the same name is another start: whoever listens hears of it, requests to the first one fail
 /// `StalePeer` and never reach the second, and opened again it is used. What was learnt of the first is forgotten.
 #[test]
@@ -189,6 +220,7 @@ fn another_start_under_the_same_name() {
     assert!(matches!(next(&events), PeerEvent::Up { .. }));
     // The second is there before the first has gone.
     let (second, _) = called("again-s", &[]);
+    assert_eq!((ours.learnt(), ours.counts().forgotten), (1, 0));
     drop(server);
     assert!(matches!(next(&events), PeerEvent::Down { .. }));
     until("the second is found", || find(&client, "again-s").incarnation() != first.incarnation());
@@ -236,7 +268,8 @@ fn gone_and_back() {
 #[test]
 fn without_its_directory() {
     let ((client, ours), (_server, _)) = (called("dir-c", &[]), called("dir-s", &[]));
-    let (kv, local) = (find(&client, "dir-s").segment("buffer-0").unwrap(), client.allocate(4096).unwrap());
+    let (known, local) = (find(&client, "dir-s"), client.allocate(4096).unwrap());
+    let kv = known.segment("buffer-0").unwrap();
     ours.set_directory_down(true);
     let write = [Request::write(&local, 0, kv.at(0), 4096)];
     done(&client, &write);
@@ -251,8 +284,8 @@ fn without_its_directory() {
     // Down, because no link can be had: reached again without the directory.
     ours.set_undialable(true);
     ours.kill(0, Blame::Peer);
-    let peer = client.open("loopback://dir-s");
-    assert!(peer.is_err() || peer.unwrap().state() == PeerState::Down);
+    until("down", || known.state() == PeerState::Down);
+    assert!(client.open("loopback://dir-s").unwrap_err().to_string().contains("the test says so"));
     ours.set_undialable(false);
     done(
         &client,
@@ -322,7 +355,8 @@ fn idle_peers_cost_nothing() {
 fn names_and_listeners() {
     let wires = Wires::default();
     wires.set_unbindable();
-    let error = faults::start_beside_another_engine(&Source::text("test", FILE), &wires).unwrap_err();
+    let error = faults::start_beside_another_engine(&Source::text("test", FILE), &wires, &Plan::default())
+        .unwrap_err();
     let text = error.to_string();
     assert!(text.contains("transport `loopback` cannot listen") && text.contains("127.0.0.1:1"), "{text}");
     let (client, _) = called("names-c", &[]);

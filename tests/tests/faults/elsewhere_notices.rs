@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipeline_node::faults::{self, Blame, Wires};
+use pipeline_node::faults::{self, Blame, Plan, Wires};
 use pipeline_node::{Engine, Error, FileRequest, ListenError, Notice, NoticeFault, Options, Peer, Reason};
 use pipeline_node::{Request, Source, Status};
 
@@ -11,14 +11,18 @@ use crate::rig::{PATIENCE, bytes_of, done, nothing_left, pattern, region_of};
 const KIB: u64 = 1 << 10;
 const FILE: &str = "version = 1\nuse = \"tcp\"\nlimits.connect = \"300ms\"\nlimits.notices = 2\n\
     segments.kv = { kind = \"dram\", size = \"1MiB\", access = \"read_write\" }\n\
-    transports.loopback = { type = \"loopback\" }\nstages.route.prefer = [\"loopback\"]\n";
+    transports.loopback = { type = \"loopback\" }\n";
 
 #[track_caller]
 fn called(name: &str) -> (Engine, Wires) {
     let wires = Wires::default();
     wires.call(name);
     let source = Source::text("test", FILE);
-    (faults::start_beside_another_engine(&source, &wires).unwrap_or_else(|e| panic!("{e}")), wires)
+    (
+        faults::start_beside_another_engine(&source, &wires, &Plan::default())
+            .unwrap_or_else(|e| panic!("{e}")),
+        wires,
+    )
 }
 
 #[track_caller]

@@ -145,7 +145,7 @@ impl Framing {
         vec![if self == Self::V2 { 2 } else { 1 }]
     }
 
-    fn from_offer(body: &[u8]) -> Option<Self> {
+    pub(super) fn from_offer(body: &[u8]) -> Option<Self> {
         match body {
             [1] => Some(Self::V1),
             [2] => Some(Self::V2),

@@ -7,6 +7,7 @@ use super::descriptor::Descriptor;
 use super::find::{Central, Finder};
 use super::initiator::Initiator;
 use super::settings::Settings;
+use super::wire::Framing;
 use crate::caps::{Caps, Mover};
 use crate::clock::Nanos;
 use crate::control::Control;
@@ -140,6 +141,15 @@ impl Foreign for MooncakeTcp {
 
     fn own_name(&self) -> Option<String> {
         None
+    }
+
+    fn protocol(&self, offer: &Offer) -> String {
+        let said = match Framing::from_offer(&offer.body) {
+            Some(Framing::V2) => "Mooncake over TCP, version 2",
+            Some(Framing::V1) => "Mooncake over TCP, version 1: a READ confirms the WRITEs before it",
+            None => "",
+        };
+        said.to_owned()
     }
 
     fn find<'a>(&'a self, name: &'a str, by: Nanos) -> BoxFuture<'a, Result<Found, Error>> {

@@ -35,6 +35,8 @@ pub fn stdout(args: &[&str]) -> String {
 pub struct Node {
     pub child: Child,
     pub address: String,
+    /// What peers of other engines call it, by transport.
+    pub foreign: serde_json::Value,
 }
 
 impl Node {
@@ -56,7 +58,7 @@ impl Node {
         let ready: serde_json::Value =
             serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
         let address = ready["address"].as_str().unwrap().to_owned();
-        Self { child, address }
+        Self { child, address, foreign: ready["foreign"].clone() }
     }
 
     /// One with a segment `kv` of `size` bytes (`1MiB`), which peers may read and write.

@@ -71,6 +71,7 @@ fn why(why: Why) -> &'static str {
     match why {
         Why::Preferred => "the first of `prefer` that both sides have",
         Why::Fallback => "as a fallback: none of `prefer` can be taken",
+        Why::OfItsName => "the transport that the peer is named by",
         Why::FirstDeclared => "the first declared that both sides have (there is no `prefer`)",
     }
 }
