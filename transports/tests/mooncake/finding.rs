@@ -152,17 +152,20 @@ fn not_found() {
     assert!(start.elapsed().as_secs() < 3);
 }
 
-/// A probe asks the process, a notice is two texts that the peer must take, and bytes that are no text are not sent.
+/// A probe asks the process, which lives too when it does not know the question; a notice is two texts that the peer must take, and bytes that are no text are not sent.
 #[test]
 fn probe_and_notify() {
     let (at, asked) = port(vec![
         framed(3, "{\"status\":\"success\"}\n"),
+        Vec::new(),
         framed(2, "{\"name\":\"\",\"notify_msg\":\"success\"}\n"),
         framed(2, "{\"name\":\"\",\"notify_msg\":\"\"}\n"),
     ]);
     let (transport, name) = (transport(), at.to_string());
     let notice = ForeignNotice { name: "me".into(), body: "ready \u{fc}".into() };
     let run = runtime();
+    run.block_on(transport.probe(&name, soon())).unwrap();
+    // As 0.3.10 does.
     run.block_on(transport.probe(&name, soon())).unwrap();
     run.block_on(transport.notify(&name, &notice, soon())).unwrap();
     assert!(matches!(run.block_on(transport.notify(&name, &notice, soon())), Err(Error::Refused { .. })));
@@ -171,5 +174,5 @@ fn probe_and_notify() {
     assert!(matches!(error, Error::BadArgument(_)) && error.to_string().contains("byte 1"), "{error}");
     let asked = asked.join().unwrap();
     assert_eq!(asked[0], b"\x03{}\n");
-    assert_eq!(asked[1], "\x02{\"name\":\"me\",\"notify_msg\":\"ready \u{fc}\"}\n".as_bytes());
+    assert_eq!(asked[2], "\x02{\"name\":\"me\",\"notify_msg\":\"ready \u{fc}\"}\n".as_bytes());
 }
