@@ -132,12 +132,22 @@ pub struct TransportConfig {
 }
 
 /// `[directory]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryConfig {
-    /// Its type.
+    /// Its type: `http`, `etcd` or `redis`.
     pub kind: String,
-    /// Its typed keys.
-    pub values: Values,
+    /// Where it is, in the order in which they are tried.
+    pub endpoints: Vec<String>,
+    /// What every key of ours in it starts with.
+    pub prefix: String,
+    /// How long an entry lives after its node was last heard of.
+    pub ttl: Duration,
+    /// Name to log in with.
+    pub user: Option<String>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+    /// Whether the node tells of itself there. Commands that only look for others beside a running node do not.
+    pub publishes: bool,
 }
 
 /// How a transport reaches a NIC.
