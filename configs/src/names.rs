@@ -26,14 +26,19 @@ pub fn check(what: &str, name: &str, at: Span, report: &mut Report) -> bool {
 
 /// Checks the name of a node or peer.
 pub fn check_node(what: &str, name: &str, at: Span, report: &mut Report) -> bool {
-    let good = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
-    if (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(good) {
+    if is_node(name) {
         return true;
     }
     let rule = format!("such names are A-Z, a-z, 0-9, `.`, `_` and `-`, at most {MAX_NAME} of them");
     report
         .push(Finding::error(codes::NAME, at, format!("`{name}` cannot be the name of a {what}")).help(rule));
     false
+}
+
+/// Whether it could be the name of a node or peer.
+pub fn is_node(name: &str) -> bool {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(good)
 }
 
 fn is_name(name: &str) -> bool {

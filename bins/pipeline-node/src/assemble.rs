@@ -142,6 +142,7 @@ fn settings(config: &Config) -> Result<Settings, Error> {
         advertise: config.node.advertise.clone(),
         key,
         names: config.peers.clone(),
+        directory: config.directory.as_ref().map(crate::directory::settings).transpose()?,
         sessions: size(config.limits.peers),
         links: size(config.limits.links),
         idle: config.limits.silence,

@@ -42,6 +42,7 @@
 //! [`Failure`].
 
 mod assemble;
+pub mod directory;
 mod drain;
 mod engine;
 mod error;

@@ -22,11 +22,17 @@ use super::starts::Learning;
 use crate::peer::PeerView;
 
 impl Dialled {
-    /// Dials once and, if that works, keeps the session until it ends. Answers why.
-    pub(super) async fn by_session(self: &Arc<Self>, shared: &Arc<Shared>, addresses: &[Address]) -> Ended {
+    /// Dials once and, if that works, keeps the session until it ends. Answers why. With a `name` only the node of that name
+    /// is meant, and its addresses are those of anybody's choice.
+    pub(super) async fn by_session(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        addresses: &[Address],
+        name: Option<&str>,
+    ) -> Ended {
         let mut stop = shared.stop.subscribe();
         let connected = tokio::select! {
-            connected = connect(shared, &self.peer.label, addresses) => connected,
+            connected = connect(shared, &self.peer.label, addresses, name) => connected,
             _ = stop.wait_for(|stop| *stop) => return Ended::before(Error::Closed),
         };
         let connected = match connected {
@@ -42,13 +48,15 @@ impl Dialled {
         let session = Arc::new(session);
         let _start = shared.starts.hold(&shared.world, session.hello.incarnation);
         *lock(&self.session) = Some(session.clone());
+        // Of a record any may be dead: the ways of lanes are asked of the node itself.
+        let own = if name.is_none() { addresses } else { &[] };
         let mut answers = Answers::new(shared, &session, Some(self.clone()));
         let error = tokio::select! {
             reason = session.run(wire, true, &mut answers, stop) => {
                 session.end(&reason);
                 session.gone()
             }
-            error = self.keep(shared, &session, addresses) => error,
+            error = self.keep(shared, &session, own) => error,
             never = fences::keep(shared, self, &session) => match never {},
         };
         session.end(&error.to_string());

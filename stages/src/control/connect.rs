@@ -30,7 +30,16 @@ type Failures = Vec<(String, Reason)>;
 /// An attempt, with the address that it is about.
 type Attempt<T> = (String, BoxFuture<'static, Result<T, Failures>>);
 
-/// Connects and shakes hands.
+/// Who is wanted.
+#[derive(Clone)]
+struct Wanted {
+    /// For messages.
+    label: String,
+    /// Only a node of this name will do: what listens at an address by now may be another one.
+    name: Option<String>,
+}
+
+/// Connects and shakes hands; with a `name` only with the node of that name.
 ///
 /// # Errors
 /// [`Reason::Refused`] if an address refused us, [`Reason::Exhausted`] if this side could not even try, else what names
@@ -39,9 +48,11 @@ pub(super) async fn connect(
     shared: &Arc<Shared>,
     label: &str,
     addresses: &[Address],
+    name: Option<&str>,
 ) -> Result<Connected, Reason> {
+    let wanted = Wanted { label: label.to_owned(), name: name.map(str::to_owned) };
     let attempts = addresses.iter().map(|address| -> Attempt<_> {
-        let attempt = by_address(shared.clone(), label.to_owned(), address.clone());
+        let attempt = by_address(shared.clone(), wanted.clone(), address.clone());
         (address.to_string(), Box::pin(attempt))
     });
     match race(attempts.collect(), shared.settings.stagger).await {
@@ -80,7 +91,7 @@ fn list(failures: &Failures) -> impl Iterator<Item = String> {
 }
 
 /// Resolves one address and races what it resolves to.
-async fn by_address(shared: Arc<Shared>, label: String, address: Address) -> Result<Connected, Failures> {
+async fn by_address(shared: Arc<Shared>, wanted: Wanted, address: Address) -> Result<Connected, Failures> {
     let limit = shared.settings.connect;
     let text = address.to_string();
     let found = timeout(limit, lookup_host((address.host.as_str(), address.port))).await;
@@ -90,14 +101,14 @@ async fn by_address(shared: Arc<Shared>, label: String, address: Address) -> Res
             let what = format!("resolving {text}");
             return Err(vec![(text, Reason::Io { what, source })]);
         }
-        Err(_) => return Err(vec![(text, Reason::Deadline { what: "resolving", peer: label })]),
+        Err(_) => return Err(vec![(text, Reason::Deadline { what: "resolving", peer: wanted.label })]),
     };
     if found.is_empty() {
         let reason = "the name has no address".to_owned();
-        return Err(vec![(text, Reason::Unreachable { peer: label, reason })]);
+        return Err(vec![(text, Reason::Unreachable { peer: wanted.label, reason })]);
     }
     let attempts = found.into_iter().map(|remote| -> Attempt<_> {
-        (remote.to_string(), Box::pin(by_socket(shared.clone(), label.clone(), remote)))
+        (remote.to_string(), Box::pin(by_socket(shared.clone(), wanted.clone(), remote)))
     });
     match race(attempts.collect(), shared.settings.stagger).await {
         (Some((connected, _)), _) => Ok(connected),
@@ -105,12 +116,18 @@ async fn by_address(shared: Arc<Shared>, label: String, address: Address) -> Res
     }
 }
 
-async fn by_socket(shared: Arc<Shared>, label: String, remote: SocketAddr) -> Result<Connected, Failures> {
+async fn by_socket(shared: Arc<Shared>, wanted: Wanted, remote: SocketAddr) -> Result<Connected, Failures> {
+    let Wanted { label, name } = wanted;
     let reach = async {
         let mut stream = TcpStream::connect(remote).await.map_err(|e| connecting(&label, e))?;
         spare(&stream).map_err(|e| connecting(&label, e))?;
         options(&stream, shared.settings.idle).map_err(|e| connecting(&label, e))?;
         let established = handshake::dial(&mut stream, &shared.identity, &label).await?;
+        let there = &established.peer.name;
+        if let Some(name) = name.filter(|name| name != there) {
+            let reason = format!("the node there is `{there}`, not `{name}`");
+            return Err(Reason::Unreachable { peer: label.clone(), reason });
+        }
         Ok(Connected { stream, established, remote, detours: String::new() })
     };
     let late = || Reason::Deadline { what: "connecting", peer: label.clone() };

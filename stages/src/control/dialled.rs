@@ -1,5 +1,6 @@
 //! A peer that was opened here: it is reached when somebody wants it, kept, and reached again: by a control session
-//! ([`super::by_session`]), or, where it runs another engine, by its name there ([`super::by_name`]).
+//! ([`super::by_session`]), after the directory was asked where it is ([`super::resolve`]) if only its name is known; or, where
+//! it runs another engine, by its name there ([`super::by_name`]).
 //! Deliberately one task a peer, so that a peer which cannot be reached delays nobody else.
 
 use std::collections::BTreeSet;
@@ -20,6 +21,7 @@ use super::nics::Paths;
 use super::notices::Numbers;
 use super::pulls::Places;
 use super::reach::Reach;
+use super::resolve::Remembered;
 use super::session::Session;
 use super::settings::backoff;
 use super::shared::{Running, Shared, lock};
@@ -100,6 +102,8 @@ pub(super) struct Dialled {
     pub(super) detours: Mutex<String>,
     /// Of a peer that runs another engine.
     pub(super) elsewhere: Elsewhere,
+    /// Of a node that the directory knows.
+    pub(super) remembered: Remembered,
 }
 
 impl Dialled {
@@ -124,6 +128,7 @@ impl Dialled {
             table: Mutex::new(0),
             detours: Mutex::default(),
             elsewhere: Elsewhere::default(),
+            remembered: Remembered::default(),
         }
     }
 
@@ -154,7 +159,7 @@ impl Dialled {
     pub(super) fn must_have(&self, what: &'static str) -> Result<(), Error> {
         match &self.reach {
             Reach::Foreign(_) => Err(Error::Foreign { peer: self.peer.label.to_string(), what }),
-            Reach::Addresses(_) => Ok(()),
+            Reach::Addresses(_) | Reach::Named(_) => Ok(()),
         }
     }
 
@@ -247,7 +252,8 @@ impl Dialled {
     async fn attempt(self: &Arc<Self>, shared: &Arc<Shared>) -> Error {
         let _running = Running::new(shared);
         let ended = match &self.reach {
-            Reach::Addresses(addresses) => self.by_session(shared, addresses).await,
+            Reach::Addresses(addresses) => self.by_session(shared, addresses, None).await,
+            Reach::Named(name) => self.by_directory(shared, name).await,
             Reach::Foreign(at) => self.by_name(shared, at).await,
         };
         let Ended { error, stood, again } = ended;
@@ -297,7 +303,7 @@ impl Dialled {
     /// Loads the segments again: for a name or an offset that the view does not have.
     pub(super) async fn refresh(self: &Arc<Self>, shared: &Arc<Shared>, by: Nanos) -> Result<(), Error> {
         match &self.reach {
-            Reach::Addresses(_) => self.load_again(shared, by).await,
+            Reach::Addresses(_) | Reach::Named(_) => self.load_again(shared, by).await,
             Reach::Foreign(at) => self.find_again(shared, at, by).await,
         }
     }

@@ -5,11 +5,13 @@
 
 mod accepted;
 mod addresses;
+mod announce;
 mod answers;
 mod by_name;
 mod by_session;
 mod connect;
 mod dialled;
+mod directory;
 mod error;
 mod exchanges;
 mod fences;
@@ -22,8 +24,10 @@ mod nics;
 mod notices;
 mod pages;
 mod post;
+mod published;
 mod pulls;
 mod reach;
+mod resolve;
 mod rest;
 mod session;
 mod settings;
@@ -37,7 +41,7 @@ pub use error::Error;
 pub use leaving::Remaining;
 pub(crate) use links::lanes;
 pub use nics::{NicFailures, PeerFailures};
-pub use settings::Settings;
+pub use settings::{DirectorySettings, Settings};
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -100,12 +104,14 @@ impl Control {
             names.insert(name.clone(), Reach::of(&world, addresses)?);
         }
         let nics = nics::Nics::new(&world, settings.rest_max);
+        let directory = settings.directory.as_ref().map(directory::Directory::open).transpose()?;
         let shared = Arc::new(Shared {
             world,
             nics,
             identity,
             settings,
             names,
+            directory,
             local: OnceLock::new(),
             dialled: Mutex::default(),
             accepted: Mutex::default(),
@@ -155,15 +161,12 @@ impl Control {
         foreign::names(&self.shared.world)
     }
 
-    /// The addresses to tell peers: those the file advertises, else the bound one.
+    /// The addresses to tell peers: those the file advertises, else the bound one, else those of this machine.
     pub fn advertised(&self) -> Vec<String> {
-        match self.shared.settings.advertise.as_slice() {
-            [] => vec![self.local_address().to_string()],
-            advertise => advertise.to_vec(),
-        }
+        published::published(&self.shared)
     }
 
-    /// Opens a peer, by its name under `[peers]` or by address: waits until its session stands, its segments
+    /// Opens a peer, by its name under `[peers]`, by its name in the directory, or by address: waits until its session stands, its segments
     /// are known, and at least one link is ready. One that is ready already answers at once.
     ///
     /// # Errors
@@ -268,6 +271,7 @@ impl Control {
         let shared = &self.shared;
         let reach = match shared.names.get(label) {
             Some(reach) => reach.clone(),
+            None if shared.directory.is_some() && resolve::is_name(label) => Reach::Named(label.to_owned()),
             None => Reach::parse(&shared.world, label)?,
         };
         shared.dialled_as(label, reach, &self.runtime)
@@ -354,13 +358,16 @@ fn thread_main(
         shared.world.ledger.outbox.attend(Waker::new(move || notice.notify_one()));
         // Set by another node's control only if two were started over one world: then the first is rung.
         let _ = shared.world.control.set(Waker::new(move || ring.notify_one()));
+        let announcing = tokio::spawn(announce::keep(shared.clone()));
         tokio::spawn(hear_events(shared.clone(), events.clone(), bell));
         let _ = told.send(Ok(Handle::current()));
         let _ = shared.stop.subscribe().wait_for(|stop| *stop).await;
         // Sessions say goodbye and have their links killed; a stuck one is not waited for.
         let mut running = shared.running.subscribe();
         let ended = tokio::time::timeout(Duration::from_millis(500), running.wait_for(|n| *n == 0));
-        let _ = tokio::join!(ended, foreign::end(shared, clock::now() + UNBIND_NS));
+        // Meanwhile directories are told, which have a bounded time for it, too.
+        let withdrawn = tokio::time::timeout(announce::FAREWELL, announcing);
+        let _ = tokio::join!(ended, foreign::end(shared, clock::now() + UNBIND_NS), withdrawn);
         // Not only closed: a child that the application forked may have a copy of the descriptor, and would keep the
         // address.
         let _ = socket.map(|socket| shutdown(socket, Shutdown::Both));

@@ -153,7 +153,7 @@ async fn in_time(
     let mut by = parcel.deadline.max(clock::now() + GRACE_NS);
     let mut sending: BoxFuture<'_, _> = match &dialled.reach {
         Reach::Foreign(at) => Box::pin(tell(shared, dialled, at, (parcel, body), (tally.1, by), &progress)),
-        Reach::Addresses(_) => Box::pin(send(dialled, (parcel, body), tally, &progress)),
+        Reach::Addresses(_) | Reach::Named(_) => Box::pin(send(dialled, (parcel, body), tally, &progress)),
     };
     let mut cancelled = false;
     loop {

@@ -1,4 +1,5 @@
-//! How a peer is reached: at addresses of its listener, or by a name that another engine's protocol knows.
+//! How a peer is reached: at addresses of its listener, by a name that the directory knows, or by one that another engine's
+//! protocol knows.
 //! Deliberately only told apart here: what a name means is found by whoever dials, and may mean something else each time.
 
 use pipeline_configs::{peers, suggest};
@@ -12,6 +13,8 @@ use crate::world::World;
 pub(super) enum Reach {
     /// A node of this kind: at the first of these addresses that answers.
     Addresses(Vec<Address>),
+    /// A node of this kind: where the directory says that the node of this name is. Only where there is a directory.
+    Named(String),
     /// A peer that runs another engine.
     Foreign(Foreigner),
 }

@@ -4,6 +4,20 @@
 use std::time::Duration;
 
 use pipeline_transports::control::SharedKey;
+use pipeline_transports::directory::StoreSettings;
+
+/// The directory, as control uses it.
+#[derive(Clone, Debug)]
+pub struct DirectorySettings {
+    /// Which one, and where.
+    pub store: StoreSettings,
+    /// What every key of ours in it starts with.
+    pub prefix: String,
+    /// How long a record lives after its node was last heard of.
+    pub ttl: Duration,
+    /// Whether this node tells of itself; it finds others either way.
+    pub publishes: bool,
+}
 
 /// Settings of the control pool.
 #[derive(Clone, Debug)]
@@ -16,6 +30,8 @@ pub struct Settings {
     pub key: Option<SharedKey>,
     /// `[peers]`: names and their addresses, tried in order.
     pub names: Vec<(String, Vec<String>)>,
+    /// Where other nodes are found by name; `None`: only under `names`.
+    pub directory: Option<DirectorySettings>,
     /// Silence after which a session ends; the smaller of both sides' counts.
     pub idle: Duration,
     /// Time for one connection attempt, and for one handshake.
@@ -45,6 +61,7 @@ impl Default for Settings {
             advertise: Vec::new(),
             key: None,
             names: Vec::new(),
+            directory: None,
             idle: Duration::from_secs(10),
             connect: Duration::from_secs(5),
             stagger: Duration::from_millis(200),

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::accepted::Accepted;
 use super::dialled::Dialled;
+use super::directory::Directory;
 use super::fences::Owed;
 use super::nics::Nics;
 use super::pulls::Pulls;
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     /// `[peers]`, parsed.
     pub(super) names: HashMap<String, Reach>,
+    /// Where nodes are that `[peers]` does not name.
+    pub(super) directory: Option<Directory>,
     pub(super) local: OnceLock<SocketAddr>,
     /// Peers that were opened here; at most `limits.peers`, as in the table of peers.
     pub(super) dialled: Mutex<HashMap<PeerId, Arc<Dialled>>>,

@@ -225,7 +225,7 @@ impl Store for HttpStore {
 
     fn list<'a>(&'a self, prefix: &'a str, most: usize, by: Nanos) -> BoxFuture<'a, Result<Pairs, Error>> {
         Box::pin(async move {
-            let mut listed = Pairs::new();
+            let (mut listed, mut bytes) = (Pairs::new(), 0);
             while listed.len() < most {
                 let mut query = format!("{}&most={}", pair("prefix", prefix), most - listed.len());
                 if let Some((last, _)) = listed.last() {
@@ -234,6 +234,11 @@ impl Store for HttpStore {
                 let answer = self.ask(Method::GET, query, Bytes::new(), by).await?;
                 if answer.status != StatusCode::OK {
                     return Err(self.otherwise(&answer));
+                }
+                bytes += answer.body.len();
+                if bytes > VALUE_MAX {
+                    let reason = format!("more than {VALUE_MAX} bytes under `{prefix}`; list less at a time");
+                    return Err(Error::BadArgument(reason));
                 }
                 let page: Listing = serde_json::from_slice(&answer.body).map_err(|e| Error::Directory {
                     place: self.place.clone(),

@@ -12,6 +12,7 @@ mod kept;
 mod listing;
 mod open;
 mod password;
+mod record;
 mod redis;
 pub mod server;
 mod settings;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 pub use open::open;
 pub use password::Password;
+pub use record::NodeRecord;
 pub use settings::{StoreKind, StoreSettings};
 
 use crate::clock::Nanos;

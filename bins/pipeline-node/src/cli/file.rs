@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
-use pipeline_configs::{Findings, Loaded};
+use pipeline_configs::{Config, Findings, Loaded};
 use pipeline_node::Source;
 
 use super::exit::Failure;
@@ -48,6 +48,15 @@ pub fn load(source: &Source) -> Result<Loaded, Failure> {
     let loaded = source.load().map_err(|findings| refused(&findings))?;
     eprint!("{}", loaded.warnings.text());
     Ok(loaded)
+}
+
+/// The same, for a node that only does a piece of work beside the one that may run from this file: it finds others in the
+/// directory, and does not take the other's name there.
+pub fn unpublished(mut config: Config) -> Config {
+    if let Some(directory) = &mut config.directory {
+        directory.publishes = false;
+    }
+    config
 }
 
 /// Prints findings as text, and makes them an exit code.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use pipeline_node::Request;
 
 use crate::namespace::{alone, ip};
-use crate::node::Node;
-use crate::rig::{done, engine};
+use crate::node::{Node, output, program};
+use crate::rig::{done, engine, until};
 
 /// An address that swallows everything: its machine is on a wire, and none of that name is there.
 const HOLE: &str = "192.0.2.1:7001";
@@ -87,5 +87,42 @@ fn dead_addresses_cost_little() {
             }
         }
         drop(silent);
+    });
+}
+
+/// B24, found in a directory: of the three addresses that a node advertises two are dead. Exactly those three are published, it
+/// is reached by its name in less than three seconds, and the dead ones are named once, although it is reached twice.
+#[test]
+fn a_record_with_dead_addresses() {
+    alone("addresses::a_record_with_dead_addresses", || {
+        dig_a_hole();
+        let log = Log::install();
+        let at = "directory.endpoints=['http://[::1]:7080']";
+        let mut directory =
+            program(&["directory", "--with-parent", "--listen", "[::1]:7080"]).spawn().unwrap();
+        let advertise = format!("node.advertise=['127.0.0.9:9', '{HOLE}', '127.0.0.1:7002']");
+        let set = ["node.name='b'", "node.listen='127.0.0.1:7002'", "directory.type='http'", at, &advertise];
+        let mut node = Node::target("1MiB", &set);
+        let get =
+            || output(&["directory", "get", "--from", "http://[::1]:7080", "pipeline-node/nodes/b"]).stdout;
+        until("it is published", || !get().is_empty());
+        let record: serde_json::Value = serde_json::from_slice(&get()).unwrap();
+        assert_eq!(record["addresses"], serde_json::json!(["127.0.0.9:9", HOLE, "127.0.0.1:7002"]));
+        let client = engine(&["node.name='a'", "directory.type='http'", at]);
+        let begin = Instant::now();
+        let peer = client.open("b").unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+        let region = client.allocate(4096).unwrap();
+        done(&client, &[Request::write(&region, 0, peer.segment("kv").unwrap().at(0), 4096)]);
+        let said = log.lines("reached");
+        assert!(said.len() == 1 && said[0].contains("127.0.0.9:9") && said[0].contains(HOLE), "{said:?}");
+        node.crash();
+        let _node = Node::target("1MiB", &set);
+        until("it is reached again", || {
+            client.open("b").is_ok_and(|now| now.incarnation() != peer.incarnation())
+        });
+        assert_eq!(log.lines("reached"), said, "said again");
+        let _ = directory.kill();
+        let _ = directory.wait();
     });
 }

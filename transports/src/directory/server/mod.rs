@@ -17,10 +17,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt::set_tcp_user_timeout;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::clock::now;
 use crate::control::Address;
@@ -34,6 +34,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 const SWEEP: Duration = Duration::from_secs(1);
 /// The pause while descriptors are short.
 const SHORT: Duration = Duration::from_millis(50);
+/// Clients that are told at a time that there is no room, and how long that may take.
+const TURNED: usize = 64;
+const FAREWELL: Duration = Duration::from_millis(500);
 /// Most bytes of the head of a request.
 const HEAD_MAX: usize = 64 << 10;
 /// What a client gets for which there is no room.
@@ -114,14 +117,25 @@ impl Server {
     }
 
     async fn accept(&self) -> Infallible {
-        let mut served = JoinSet::new();
+        let (mut served, mut turned) = (JoinSet::new(), JoinSet::new());
+        let mut told = None;
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 Some(_) = served.join_next() => continue,
+                Some(_) = turned.join_next() => continue,
             };
             match accepted {
-                Ok((stream, from)) if served.len() >= self.connections => turn_away(stream, from),
+                Ok((stream, from)) if served.len() >= self.connections => {
+                    if told.is_none_or(|told: Instant| told.elapsed() > Duration::from_secs(1)) {
+                        told = Some(Instant::now());
+                        tracing::warn!(%from, "turned away: all {} connections are taken", self.connections);
+                    }
+                    // With too many of those at a time the last ones are only closed.
+                    if turned.len() < TURNED {
+                        turned.spawn(turn_away(stream));
+                    }
+                }
                 Ok((stream, from)) => _ = served.spawn(serve(stream, from, self.table.clone())),
                 Err(error) => {
                     // Descriptors are short, or a client went away while it waited: neither is a reason to stop.
@@ -142,17 +156,15 @@ fn bind_at(at: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(1024)
 }
 
-/// Says so if it can be said at once.
-fn turn_away(stream: TcpStream, from: SocketAddr) {
-    tracing::warn!(%from, "turned away: all connections are taken");
-    let _ = stream.try_write(TURNED_AWAY);
-    tokio::spawn(async move {
-        let mut stream = stream;
-        // What it sends is read away for a moment: else the system would reset the connection, and our words with it.
-        let _ = stream.shutdown().await;
-        let away = async { while matches!(stream.try_read(&mut [0; 512]), Ok(n) if n > 0) {} };
-        let _ = timeout(SHORT, away).await;
-    });
+/// Says so, and reads what the client sends for a moment: else the system would reset the connection, and our words with it.
+async fn turn_away(mut stream: TcpStream) {
+    let away = async {
+        stream.write_all(TURNED_AWAY).await?;
+        stream.shutdown().await?;
+        while stream.read(&mut [0; 512]).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    let _ = timeout(FAREWELL, away).await;
 }
 
 async fn serve(stream: TcpStream, from: SocketAddr, table: Arc<Mutex<Table>>) {

@@ -80,7 +80,7 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
         _ => None,
     };
     let resting = own.as_ref().filter(|_| spins(&loaded.config.blueprint) && args.seconds <= REST_MAX_S);
-    let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
+    let node = Engine::start(file::unpublished(loaded.config)).map_err(|e| engine(&e))?;
     let region = node.allocate(bytes).map_err(|e| engine(&e))?;
     let peer = node.open_within(&address, OPEN_TIMEOUT).map_err(|e| engine(&e))?;
     let segment = args.segment_of(&peer)?;

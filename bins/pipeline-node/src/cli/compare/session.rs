@@ -16,6 +16,7 @@ use super::work::{Course, Shape, Story};
 use crate::cli::bench::trace::{Bytes, Desk, Fill, Replay, Setting, Shares, Speed, Store};
 use crate::cli::exit::Failure;
 use crate::cli::failures::engine;
+use crate::cli::file;
 use crate::cli::load::Waiting;
 use crate::cli::load::timed::{Load, Until};
 use crate::cli::load::usage::cpu_ns;
@@ -52,7 +53,7 @@ impl<'a> Session<'a> {
         segment: &str,
         course: &Course,
     ) -> Result<Self, Failure> {
-        let node = Engine::start(ready.config.clone()).map_err(|e| engine(&e))?;
+        let node = Engine::start(file::unpublished(ready.config.clone())).map_err(|e| engine(&e))?;
         let region = node.allocate(course.local_bytes()).map_err(|e| engine(&e))?;
         let peer = node.open_within(&against.address, OPEN).map_err(|e| engine(&e))?;
         let segment = peer.segment(segment).map_err(|e| engine(&e))?;

@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Outcome {
     let way = way(&args.places)?;
     let loaded = file::load(&source(args.config.as_deref(), &args.set))?;
     logs::install("warn", false);
-    let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
+    let node = Engine::start(file::unpublished(loaded.config)).map_err(|e| engine(&e))?;
     let pace = args.rules.bwlimit.map(Pace::new);
     let how = (args.rules, pace.as_ref());
     let remote = match &way {

@@ -19,6 +19,7 @@ pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
     verdicts.extend(rdma(config, on));
     verdicts.extend(gpus(config, on));
     verdicts.extend(paths(config));
+    verdicts.extend((on.directory)(config));
     if uses(config, &["rdma", "cuda"]) {
         verdicts.push(memlock(config, on));
     }
@@ -297,6 +298,7 @@ mod tests {
             root: root.path().to_path_buf(),
             interfaces: Some([eth0(true)].into_iter().collect()),
             bind: |_| Ok(()),
+            directory: |_| None,
             rdma: |_| Vec::new(),
         };
         (root, machine)

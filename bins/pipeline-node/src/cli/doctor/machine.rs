@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use pipeline_configs::TransportConfig;
+use pipeline_configs::{Config, TransportConfig};
 use pipeline_graph::Cpus;
 use pipeline_transports::interfaces::Interfaces;
 use rustix::process::{Resource, getrlimit};
@@ -28,6 +28,8 @@ pub struct Machine {
     pub interfaces: Option<Interfaces>,
     /// Tries an address; the reason when it cannot be listened on.
     pub bind: fn(&str) -> Result<(), String>,
+    /// Asks the directory, where the file has one.
+    pub directory: fn(&Config) -> Option<super::Verdict>,
     /// Looks at what a transport of type `rdma` needs.
     pub rdma: fn(&TransportConfig) -> Vec<super::Verdict>,
 }
@@ -51,6 +53,7 @@ impl Machine {
             root: PathBuf::from("/"),
             interfaces: Interfaces::now().ok(),
             bind: |address| TcpListener::bind(address).map(drop).map_err(|e| e.to_string()),
+            directory: super::directory::look,
             rdma: super::rdma::look,
         }
     }

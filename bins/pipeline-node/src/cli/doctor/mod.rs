@@ -1,7 +1,8 @@
 //! `doctor`: whether this machine suits a file, as errors with the command that mends each. `validate` judges the
-//! file; nothing here contacts a peer.
+//! file; nothing here contacts a peer, and of a directory only one key is asked for.
 
 mod checks;
+mod directory;
 mod machine;
 mod rdma;
 
@@ -11,7 +12,7 @@ use super::exit::{Failure, Outcome};
 use super::file::{self, FileArgs};
 use machine::Machine;
 
-/// Check this machine for a file: limits, devices, CPUs, address.
+/// Check this machine for a file: limits, devices, CPUs, address, directory.
 ///
 /// Prints one line for what is well and, for each thing that is not, what mends it. Exit 71 when the machine does not
 /// suit the file, 78 when the file itself has errors.

@@ -87,7 +87,8 @@ pub fn run(args: &Args) -> Outcome {
 
 /// The same node, out of the way of the one that may run from this file: no segments, a port of its own, and nothing that
 /// peers of other engines could find.
-fn bystander(mut config: Config) -> Config {
+fn bystander(config: Config) -> Config {
+    let mut config = file::unpublished(config);
     config.segments.clear();
     config.node.listen = "127.0.0.1:0".into();
     config.node.advertise.clear();

@@ -58,7 +58,7 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
         false => None,
     };
     let names = own.as_ref().map_or(args.target.clone(), |own| vec![own.address.clone()]);
-    let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
+    let node = Engine::start(file::unpublished(loaded.config)).map_err(|e| engine(&e))?;
     let region = node.allocate(local.bytes()).map_err(|e| engine(&e))?;
     let (peers, segments) = open(args, &node, &names)?;
     let memory: Vec<u64> = segments.iter().map(Segment::len).collect();
