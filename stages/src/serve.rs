@@ -76,6 +76,11 @@ struct Drive {
 }
 
 impl Drive {
+    /// Whether anybody is connected to it.
+    fn has_peers(&self) -> bool {
+        !self.lanes.is_empty() || self.half.as_ref().is_some_and(|half| half.has_guests())
+    }
+
     fn step(&mut self, world: &World, now: Nanos, budget: usize, closed: &mut Vec<LinkId>) -> bool {
         // One that could not be made is tried again when somebody needs it.
         if self.half.is_none() && (!self.joined || !self.seat.mail.is_empty()) {
@@ -147,9 +152,7 @@ impl Stage<Key> for Serve {
         match any {
             true => Polled::Busy,
             // Nobody has a lane to us: the first one is brought by mail, which rings.
-            false if self.closed.is_empty() && self.drives.iter().all(|d| d.lanes.is_empty()) => {
-                Polled::Unasked
-            }
+            false if self.closed.is_empty() && !self.drives.iter().any(Drive::has_peers) => Polled::Unasked,
             false => Polled::Idle,
         }
     }

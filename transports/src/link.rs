@@ -176,6 +176,11 @@ pub trait Serve: Send {
     /// A link of which nothing touches memory any more: its peer closed it, it broke the protocol, it was fenced, or
     /// it could not be taken over. Each adopted link is named once; ask until `None`.
     fn closed(&mut self) -> Option<LinkId>;
+    /// Whether there are peers whose connections nobody handed to it by [`Self::adopt`]: they came to a listener of its
+    /// transport's own.
+    fn has_guests(&self) -> bool {
+        false
+    }
     /// Work requests that have begun here and are not answered yet, over all links: what a node that leaves waits for.
     fn under_way(&self) -> usize;
     /// Names what a sleep must wait for.

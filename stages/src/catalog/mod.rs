@@ -3,6 +3,7 @@
 
 mod checks;
 mod ends;
+mod mooncake;
 mod rdma;
 mod rules;
 mod transport_kinds;
@@ -53,7 +54,7 @@ const TRANSPORTS: &[(TransportKind, Factory)] = &[
     (transport_kinds::RDMA, rdma::make),
     (transport_kinds::CUDA, later),
     (transport_kinds::FILE, later),
-    (transport_kinds::MOONCAKE_TCP, later),
+    (transport_kinds::MOONCAKE_TCP, mooncake::make),
 ];
 
 type Factory = fn(&TransportConfig, u64, &Arc<Regions>) -> Result<Arc<dyn Transport>, Error>;

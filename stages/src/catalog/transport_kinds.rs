@@ -315,9 +315,73 @@ pub(super) const FILE: TransportKind = TransportKind {
 /// `mooncake_tcp`.
 pub(super) const MOONCAKE_TCP: TransportKind = TransportKind {
     name: "mooncake_tcp",
-    summary: "Mooncake's TCP protocol, to and from nodes that run its Transfer Engine.",
-    keys: &[lanes("2"), depth("1"), prefers("64KiB")],
-    preferred_bytes: 64 << 10,
+    summary: "Mooncake's TCP protocol, to and from nodes that run its Transfer Engine. Its wire has no passwords: who connects may do what a region allows.",
+    keys: &[
+        lanes("4"),
+        depth("256"),
+        prefers("1MiB"),
+        key(
+            "listen",
+            Kind::Address,
+            Some("127.0.0.1:0"),
+            "Where the handshake port listens: others ask there what this node has. Port 0 is any free one, and part of this node's name then.",
+        ),
+        key(
+            "data_listen",
+            Kind::Address,
+            None,
+            "Where data connections are taken; without it, on the host of `listen`, at any free port.",
+        ),
+        key(
+            "advertise",
+            Kind::Text,
+            None,
+            "The host that others are told to connect to; without it, that of `listen`. Needed where that is 0.0.0.0 or [::].",
+        ),
+        key(
+            "metadata",
+            Kind::Text,
+            Some("P2PHANDSHAKE"),
+            "Where nodes learn of each other: \"P2PHANDSHAKE\", from each other by address; or a directory, \"http://HOST:PORT/metadata\", \"etcd://HOST:PORT\", \"redis://HOST:PORT\".",
+        ),
+        key(
+            "cluster",
+            Kind::Text,
+            None,
+            "Part of every key in the directory, as MC_METADATA_CLUSTER_ID is: nodes of other clusters are not seen.",
+        ),
+        key(
+            "server_name",
+            Kind::Text,
+            None,
+            "This node's name in the directory; without it, the name of the node. Without a directory the name is where it listens.",
+        ),
+        key(
+            "stall",
+            Kind::Time { min_ns: 0, max_ns: 86_400 * SECONDS },
+            Some("30s"),
+            "A connection with work outstanding on which nothing moves for so long (at least 100 ms) is closed; 0 means never.",
+        ),
+        key(
+            "connections",
+            Kind::Count { min: 1, max: 1 << 20 },
+            Some("1024"),
+            "Data connections of others at a time; when there are as many, the one that is idle for longest makes room.",
+        ),
+        key(
+            "protocol",
+            Kind::Word(&["auto", "v1"]),
+            Some("auto"),
+            "auto: acknowledged requests to peers that know them; \"v1\": never, as with MC_TCP_PROTO=1. What others send is understood either way.",
+        ),
+        key(
+            "max_handshake",
+            Kind::Bytes { min: 4096, max: 1 << 30 },
+            Some("1MiB"),
+            "Longest message that is read at the handshake port, as MC_HANDSHAKE_MAX_LENGTH: what some 15 000 registered buffers take is 1 MiB.",
+        ),
+    ],
+    preferred_bytes: 1 << 20,
     foreign: true,
-    later: Some("Mooncake's protocol"),
+    later: None,
 };

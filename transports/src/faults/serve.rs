@@ -31,6 +31,10 @@ impl Serve for ServeHalf {
         self.inner.fence(link);
     }
 
+    fn has_guests(&self) -> bool {
+        self.inner.has_guests()
+    }
+
     fn under_way(&self) -> usize {
         self.inner.under_way()
     }

@@ -10,22 +10,36 @@
 mod arrivals;
 pub mod ask;
 pub mod bodies;
+mod buffers;
 pub mod descriptor;
 mod dial;
 mod find;
+mod hall;
 pub mod handshake;
 mod initiator;
 pub mod keys;
 mod lane;
+mod listener;
 pub mod name;
 mod outgoing;
 mod peers;
+mod port;
 mod post;
+mod publish;
 mod reap;
 mod region_names;
+mod replies;
 mod ring;
 mod ring_loom;
+mod serve;
+mod serve_lane;
 mod settings;
+mod stamp;
+mod target;
+#[cfg(all(test, not(pipeline_loom)))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
+mod throttle;
 mod transport;
 pub mod wire;
 

@@ -7,6 +7,9 @@ use super::name::HostPort;
 use super::wire::Framing;
 use crate::error::Error;
 
+/// The least `stall`: below it a busy machine would look dead.
+pub const STALL_MIN: Duration = Duration::from_millis(100);
+
 /// Settings of one transport of Mooncake's TCP protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -34,7 +37,7 @@ pub struct Settings {
     pub connections: usize,
     /// The highest version of requests that is sent, whatever a peer understands.
     pub framing: Framing,
-    /// Longest message of the handshake port, bytes, in both directions.
+    /// Longest message that is read at the handshake port, bytes.
     pub max_handshake_bytes: u64,
 }
 

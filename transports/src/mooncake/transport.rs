@@ -1,12 +1,13 @@
 //! Mooncake's TCP protocol as a [`Transport`] and as [`Foreign`].
 //! Deliberately only the joints: what each side of it does is in the files beside.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::descriptor::Descriptor;
 use super::find::{Central, Finder};
 use super::initiator::Initiator;
 use super::settings::Settings;
+use super::target::Target;
 use super::wire::Framing;
 use crate::caps::{Caps, Mover};
 use crate::clock::Nanos;
@@ -15,9 +16,7 @@ use crate::error::Error;
 use crate::foreign::{Foreign, ForeignNotice, Found, Hear};
 use crate::link::{Halves, Link, Wakes};
 use crate::memory::{Access, Memory, RegionId, Regions};
-use crate::transport::{
-    BoxFuture, Incoming, NicId, Offer, PairId, Path, Registered, Registration, Transport,
-};
+use crate::transport::{BoxFuture, Incoming, NicId, Offer, PairId, Path, Registration, Transport};
 
 /// The type in the file and in offers.
 pub const KIND: &str = "mooncake_tcp";
@@ -28,17 +27,14 @@ const MAX_BYTES: u64 = 1 << 40;
 /// See the file's head.
 pub struct MooncakeTcp {
     name: String,
-    settings: Settings,
+    lanes: u16,
     nics: Vec<String>,
     caps: Caps,
+    central: Option<Arc<Central>>,
+    target: Arc<Target>,
     initiator: Initiator,
     finder: Finder,
 }
-
-/// A region that is known here.
-struct Known;
-
-impl Registered for Known {}
 
 impl MooncakeTcp {
     /// A transport called `name` in the file, over the regions of `regions`.
@@ -57,21 +53,18 @@ impl MooncakeTcp {
             max_bytes: MAX_BYTES,
             preferred_bytes: settings.preferred_bytes,
         };
-        let initiator = Initiator::new(&settings, regions);
-        let finder = Finder::new(name, Central::of(&settings)?, settings.max_handshake_bytes);
-        Ok(Self { name: name.to_owned(), settings, nics: vec![name.to_owned()], caps, initiator, finder })
+        let central = Central::of(&settings)?;
+        Ok(Self {
+            name: name.to_owned(),
+            lanes: settings.lanes.max(1),
+            nics: vec![name.to_owned()],
+            caps,
+            initiator: Initiator::new(&settings, regions.clone()),
+            finder: Finder::new(name, central.clone(), settings.max_handshake_bytes),
+            target: Arc::new(Target::new(settings, regions)),
+            central,
+        })
     }
-}
-
-impl MooncakeTcp {
-    /// What it tells of itself.
-    fn own_descriptor(&self) -> Descriptor {
-        Descriptor { name: self.name.clone(), ..Descriptor::default() }
-    }
-}
-
-fn not_yet<T>(what: &'static str) -> Result<T, Error> {
-    Err(Error::Unsupported { transport: KIND, what })
 }
 
 impl Transport for MooncakeTcp {
@@ -85,7 +78,7 @@ impl Transport for MooncakeTcp {
 
     fn register(&self, memory: &Memory, _access: Access) -> Result<Registration, Error> {
         memory.of_host(KIND)?;
-        Ok(Box::new(Known))
+        Ok(Box::new(self.target.register(memory)))
     }
 
     fn offer(&self) -> Offer {
@@ -93,7 +86,7 @@ impl Transport for MooncakeTcp {
     }
 
     fn lanes(&self) -> u16 {
-        self.settings.lanes.max(1)
+        self.lanes
     }
 
     fn dial<'a>(
@@ -121,7 +114,12 @@ impl Transport for MooncakeTcp {
         _via: &'a mut dyn Control,
         _by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>> {
-        Box::pin(std::future::ready(not_yet("take a lane of a native peer: its peers come to its own port")))
+        let what = "take a lane of a native peer: its peers come to a port of its own";
+        Box::pin(std::future::ready(Err(Error::Unsupported { transport: KIND, what })))
+    }
+
+    fn tend<'a>(&'a self) -> BoxFuture<'a, Infallible> {
+        Box::pin(self.target.clone().tend())
     }
 
     fn foreign(&self) -> Option<&dyn Foreign> {
@@ -129,18 +127,23 @@ impl Transport for MooncakeTcp {
     }
 
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
+        let serve = self.target.attach(wake.serve.clone())?;
         let (post, reap) = self.initiator.attach(nic, pair, wake)?;
-        Ok(Halves { post: Box::new(post), reap: Box::new(reap), serve: None })
+        Ok(Halves { post: Box::new(post), reap: Box::new(reap), serve: Some(Box::new(serve)) })
     }
 }
 
 impl Foreign for MooncakeTcp {
-    fn bind<'a>(&'a self, _node: &'a str) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(std::future::ready(not_yet("listen")))
+    fn bind<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.target.bind(node, self.central.clone()))
+    }
+
+    fn unbind<'a>(&'a self, by: Nanos) -> BoxFuture<'a, ()> {
+        Box::pin(self.target.withdraw(by))
     }
 
     fn own_name(&self) -> Option<String> {
-        None
+        self.target.name().map(str::to_owned)
     }
 
     fn protocol(&self, offer: &Offer) -> String {
@@ -153,7 +156,7 @@ impl Foreign for MooncakeTcp {
     }
 
     fn find<'a>(&'a self, name: &'a str, by: Nanos) -> BoxFuture<'a, Result<Found, Error>> {
-        Box::pin(async move { self.finder.find(name, &self.own_descriptor(), by).await })
+        Box::pin(async move { self.finder.find(name, &self.target.introduction(), by).await })
     }
 
     fn probe<'a>(&'a self, name: &'a str, by: Nanos) -> BoxFuture<'a, Result<(), Error>> {
@@ -169,5 +172,7 @@ impl Foreign for MooncakeTcp {
         Box::pin(self.finder.notify(name, notice, by))
     }
 
-    fn hear(&self, _by: Hear) {}
+    fn hear(&self, by: Hear) {
+        self.target.hear(by);
+    }
 }

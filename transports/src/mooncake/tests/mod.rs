@@ -1,0 +1,3 @@
+//! Tests of what several files of this folder do together. Deliberately no product code.
+
+mod serving;
