@@ -33,7 +33,7 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Addresses,
         default: None,
         required: false,
-        doc: "Addresses told to peers; without it the bound one.",
+        doc: "Addresses told to peers; without it the bound one, or those of the machine where it is bound to all.",
         change: Change::Rebuild,
         ..Key::PLAIN
     },

@@ -24,7 +24,8 @@ pub enum Kind {
 pub struct Server {
     pub kind: Kind,
     pub port: u16,
-    /// For members of a cluster: etcd only.
+    /// For members of a cluster.
+    #[cfg(feature = "etcd")]
     peer_port: u16,
     home: TempDir,
     child: Option<Child>,
@@ -40,7 +41,14 @@ impl Server {
     pub fn start(kind: Kind) -> Option<Self> {
         for _ in 0..5 {
             let home = tempfile::tempdir().unwrap();
-            let mut server = Self { kind, port: free_port(), peer_port: free_port(), home, child: None };
+            let mut server = Self {
+                kind,
+                port: free_port(),
+                #[cfg(feature = "etcd")]
+                peer_port: free_port(),
+                home,
+                child: None,
+            };
             if !server.spawn() {
                 eprintln!("skipped: the server of {kind:?} is not installed");
                 return None;
@@ -121,7 +129,6 @@ impl Server {
     /// Whether there is such a program.
     fn spawn(&mut self) -> bool {
         let (port, home) = (self.port.to_string(), self.home.path().to_str().unwrap().to_owned());
-        let at = |port: u16| format!("http://127.0.0.1:{port}");
         let mut command = match self.kind {
             Kind::Http => program(&["directory", "--with-parent", "--listen", &format!("127.0.0.1:{port}")]),
             Kind::Redis => {
@@ -132,7 +139,8 @@ impl Server {
             }
             #[cfg(feature = "etcd")]
             Kind::Etcd => {
-                let (client, peer) = (at(self.port), at(self.peer_port));
+                let [client, peer] =
+                    [self.port, self.peer_port].map(|port| format!("http://127.0.0.1:{port}"));
                 let mut command = Command::new("etcd");
                 command.args(["--data-dir", &home, "--logger", "zap", "--log-level", "fatal"]);
                 command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
@@ -141,7 +149,6 @@ impl Server {
                 command
             }
         };
-        let _ = at;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         match child {
             Ok(child) => self.child = Some(child),
