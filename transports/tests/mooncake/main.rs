@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod answers;
+mod conformance;
 mod finding;
 mod rig;
 mod server;
