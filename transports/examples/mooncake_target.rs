@@ -1,7 +1,10 @@
 //! A target for Mooncake initiators without the rest of a node: one region, one serve half on a thread of its own. Prints its
 //! name, the address of the region and its length, as one JSON line; ends with its standard input.
 //!
-//!     cargo run --release -p pipeline-transports --example mooncake_target -- 512 park
+//!     cargo run --release -p pipeline-transports --example mooncake_target -- 512 0
+//!
+//! The first number is MiB of memory, the second how often it looks for work in vain before it sleeps: on a machine whose CPUs
+//! the initiator needs as well, looking in vain takes from it more than a sleep costs.
 //!
 //! Deliberately no pipeline: what is measured here is the transport alone.
 #![allow(clippy::unwrap_used, reason = "an example: what goes wrong ends it")]
@@ -18,8 +21,6 @@ use pipeline_transports::{
 };
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// Turns without work before the worker sleeps, unless it spins for ever.
-const TURNS_BEFORE_SLEEP: u32 = 2000;
 const BUDGET: usize = 64;
 
 /// What the worker sleeps on.
@@ -44,7 +45,7 @@ impl Arming for Bed {
     }
 }
 
-fn work(mut half: Box<dyn Serve>, bell: &OwnedFd, spin: bool, stop: &AtomicBool) {
+fn work(mut half: Box<dyn Serve>, bell: &OwnedFd, turns: u32, stop: &AtomicBool) {
     let mut idle = 0;
     while !stop.load(Ordering::Relaxed) {
         let served = half.step(now(), BUDGET);
@@ -53,10 +54,11 @@ fn work(mut half: Box<dyn Serve>, bell: &OwnedFd, spin: bool, stop: &AtomicBool)
             continue;
         }
         idle += 1;
-        if spin || idle < TURNS_BEFORE_SLEEP {
+        if idle < turns {
             std::hint::spin_loop();
             continue;
         }
+        idle = 0;
         let mut bed = Bed::default();
         half.arm(&mut bed);
         if !bed.busy {
@@ -73,14 +75,15 @@ fn sleep(bed: &Bed, bell: &OwnedFd) {
     let limit = bed.deadline.map(|at| at.saturating_sub(now()) as i64);
     let limit = limit.map(|ns| Timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 });
     let _ = poll(&mut fds, limit.as_ref());
-    let mut rung = [0; 8];
-    let _ = rustix::io::read(bell, &mut rung);
+    if fds[0].revents().contains(PollFlags::IN) {
+        let _ = rustix::io::read(bell, &mut [0; 8]);
+    }
 }
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let mebibytes: u64 = args.next().map_or(512, |text| text.parse().unwrap());
-    let spin = args.next().as_deref() == Some("spin");
+    let turns: u32 = args.next().map_or(0, |text| text.parse().unwrap());
     let regions = Arc::new(Regions::new(16));
     let transport = MooncakeTcp::new("mooncake", Settings::default(), regions.clone()).unwrap();
     let memory = Memory::allocate(mebibytes << 20).unwrap();
@@ -100,7 +103,7 @@ fn main() {
     let half = transport.attach(NicId(0), PairId(0), wakes).unwrap().serve.unwrap();
     let worker = std::thread::spawn({
         let stop = stop.clone();
-        move || work(half, &bell, spin, &stop)
+        move || work(half, &bell, turns, &stop)
     });
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
