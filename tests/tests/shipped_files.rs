@@ -20,7 +20,7 @@ fn shipped() -> Vec<PathBuf> {
 }
 
 /// What is only carried out by a later release, which `run` refuses and `validate` says.
-const LATER: &[&str] = &["shm", "gpu_rdma", "nvme_tier", "mooncake", "kv_transfer", "kv_tier"];
+const LATER: &[&str] = &["shm", "gpu_rdma", "nvme_tier", "kv_transfer", "kv_tier"];
 
 /// The threading models. `models/` also has `mooncake_like`, which is a mixture of them.
 const MODELS: [&str; 7] = [
