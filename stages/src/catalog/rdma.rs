@@ -80,6 +80,8 @@ mod with {
                 _ => GpuMemory::Auto,
             },
             register_max_bytes: number("register_max", usual.register_max_bytes),
+            addresses: usual.addresses,
+            always_global: usual.always_global,
         }
     }
 }

@@ -12,28 +12,23 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use super::completion_queue::CompletionQueue;
 use super::device::Device;
 use super::endpoint::{QueuePair, Sizes};
 use super::graveyard::Graveyard;
-use super::link::{Pair, RdmaLink, TagGuard};
+use super::link::{Pair, RdmaLink};
 use super::offer::{Body, End, NicOffer, Request};
-use super::places::{AcceptedPlace, Asked, Place, Places};
+use super::opening::{Opening, SOON};
+use super::places::{AcceptedPlace, Asked, Places};
 use super::port::{LinkLayer, Mtu, PortState};
 use super::remote_keys::RemoteKeys;
-use super::ring::{CauseCell, Ring};
 use super::settings::{Rails, RdmaSettings};
 use crate::clock::{Nanos, until};
 use crate::control::{Control, WireError};
 use crate::error::Error;
-use crate::life::Life;
 use crate::link::LinkId;
 use crate::transport::{Asking, Offer, Path, SessionId};
-
-/// How often a place that is being made free is asked for.
-const SOON: Duration = Duration::from_millis(1);
 
 /// One NIC of the transport.
 pub(super) struct Nic {
@@ -71,22 +66,22 @@ impl Nic {
         }
     }
 
-    fn mtu(&self, settings: &RdmaSettings) -> Mtu {
+    pub(super) fn mtu(&self, settings: &RdmaSettings) -> Mtu {
         self.device.active_mtu().min(settings.mtu())
     }
 
     /// READs of a peer that a queue pair of it serves at once.
-    fn serves_reads(&self, settings: &RdmaSettings) -> u8 {
+    pub(super) fn serves_reads(&self, settings: &RdmaSettings) -> u8 {
         self.device.attr().max_rd_atom.min(settings.read_depth).max(1)
     }
 
     /// READs of ours that a queue pair of it has under way at once.
-    fn starts_reads(&self, settings: &RdmaSettings) -> u8 {
+    pub(super) fn starts_reads(&self, settings: &RdmaSettings) -> u8 {
         self.device.attr().max_init_rd_atom.min(settings.read_depth).max(1)
     }
 
     /// What the other side must know of a queue pair of it.
-    fn end(&self, queue_pair: &QueuePair, psn: u32, mtu: Mtu, reads: u8) -> End {
+    pub(super) fn end(&self, queue_pair: &QueuePair, psn: u32, mtu: Mtu, reads: u8) -> End {
         End {
             nic: self.name.clone(),
             rail: self.rail,
@@ -100,7 +95,7 @@ impl Nic {
         }
     }
 
-    fn is_up(&self) -> Result<(), Error> {
+    pub(super) fn is_up(&self) -> Result<(), Error> {
         match self.device.state() {
             PortState::Up => Ok(()),
             PortState::Down { .. } => {
@@ -110,7 +105,7 @@ impl Nic {
         }
     }
 
-    fn is_full(&self, peer: &str) -> Error {
+    pub(super) fn is_full(&self, peer: &str) -> Error {
         Error::Exhausted {
             peer: peer.to_owned(),
             what: "all queue pairs of the NIC are in use",
@@ -140,19 +135,12 @@ pub(super) async fn dial(
     nic.is_up()?;
     let here = (usize::from(path.nic.0), nic.rail, nic.device.link_layer());
     let remote = choose(here, path.lane, settings.rails, &body, &path.avoid).map_err(refused)?;
-    let place = place(nic, pair, &path.peer, by).await?;
-    let tag = pair.tag().ok_or_else(|| nic.is_full(&path.peer))?;
-    // One more than its links may have outstanding: the marker behind the last.
-    let sizes =
-        Sizes { send: depth(&nic.device, settings) + 1, inline_bytes: settings.inline_bytes, serves: false };
-    let queue_pair = QueuePair::new(&nic.device, &pair.queue, sizes)?;
-    let psn = psn()?;
-    let (mtu, reads) = (nic.mtu(settings), nic.starts_reads(settings));
+    let opening = Opening::begin(nic, pair, settings, &path.peer, (0, psn()?), by).await?;
     let request = Request {
         link: path.link,
         nic: remote,
         nic_name: body.nics[usize::from(remote)].name.clone(),
-        end: nic.end(&queue_pair, psn, mtu, reads),
+        end: opening.end(),
         gone: nic.places.gone(path.session, path.incarnation),
     };
     // Until the link is open its other end may be there for nothing, whatever happens here.
@@ -163,40 +151,14 @@ pub(super) async fn dial(
     if theirs.nic != request.nic_name || theirs.layer != here.2 {
         return Err(refused(format!("it answered for NIC {}, not {}", theirs.nic, request.nic_name)));
     }
-    // This end serves nothing; some devices want to hear of one READ at least.
-    let met = queue_pair.meet(&theirs, mtu.min(theirs.mtu), 1, settings);
-    met.map_err(|e| no_way(nic, &path.peer, &theirs, &e))?;
-    queue_pair.let_loose(psn, reads.min(theirs.reads), settings)?;
+    let link = opening.connect(&theirs, path, remote, keys)?;
     std::mem::forget(withdrawn);
-    let link = open(pair, path, remote, (queue_pair, tag), (depth(&nic.device, settings), keys));
-    place.seat(link.clone(), path.session, path.incarnation);
     Ok(link)
 }
 
 /// Work requests that a link may have outstanding.
 pub(super) fn depth(device: &Device, settings: &RdmaSettings) -> u32 {
     settings.depth.clamp(1, device.attr().max_qp_wr.saturating_sub(1).max(1))
-}
-
-fn open(
-    pair: &Arc<Pair>,
-    path: &Path,
-    remote_nic: u16,
-    (queue_pair, tag): (QueuePair, TagGuard),
-    (depth, keys): (u32, Arc<RemoteKeys>),
-) -> Arc<RdmaLink> {
-    Arc::new(RdmaLink {
-        id: path.link,
-        peer: path.peer.clone(),
-        remote_nic,
-        pair: pair.clone(),
-        tag,
-        queue_pair,
-        ring: Ring::new(depth),
-        life: Life::default(),
-        cause: CauseCell::default(),
-        keys,
-    })
 }
 
 /// Notes, when it is dropped, that a link is not opened after all: its dial failed, or nobody waited for its end.
@@ -208,16 +170,6 @@ struct Withdrawn<'a> {
 impl Drop for Withdrawn<'_> {
     fn drop(&mut self) {
         self.places.withdraw(self.path.session, self.path.incarnation, self.path.link);
-    }
-}
-
-async fn place(nic: &Nic, pair: &Arc<Pair>, peer: &str, by: Nanos) -> Result<Place, Error> {
-    loop {
-        match nic.places.ask(pair) {
-            Asked::Place(place) => return Ok(place),
-            Asked::Soon if !until(by).is_zero() => tokio::time::sleep(SOON).await,
-            Asked::Soon | Asked::Full => return Err(nic.is_full(peer)),
-        }
     }
 }
 
@@ -244,13 +196,7 @@ pub(super) async fn answer(
         return Err(refused(crossed(&nic.name, nic.rail, &request.end.nic, request.end.rail)));
     }
     nic.is_up()?;
-    let place = loop {
-        match nic.places.ask_for_accepted() {
-            Asked::Place(place) => break place,
-            Asked::Soon if !until(by).is_zero() => tokio::time::sleep(SOON).await,
-            Asked::Soon | Asked::Full => return Err(nic.is_full(&from.peer)),
-        }
-    };
+    let place = accepted_place(nic, &from.peer, by).await?;
     let sizes = Sizes { send: 1, inline_bytes: 0, serves: true };
     let queue_pair = QueuePair::new(&nic.device, &nic.idle_queue, sizes)?;
     let mtu = nic.mtu(settings).min(request.end.mtu);
@@ -260,6 +206,20 @@ pub(super) async fn answer(
     let end = nic.end(&queue_pair, psn()?, mtu, reads);
     accepted.keep(from.session, request.link, Serving { queue_pair, _place: place });
     Ok(end.encode_answer())
+}
+
+/// A place for a queue pair that a peer dials, waiting for one until `by`.
+///
+/// # Errors
+/// [`Error::Exhausted`].
+pub(super) async fn accepted_place(nic: &Nic, peer: &str, by: Nanos) -> Result<AcceptedPlace, Error> {
+    loop {
+        match nic.places.ask_for_accepted() {
+            Asked::Place(place) => return Ok(place),
+            Asked::Soon if !until(by).is_zero() => tokio::time::sleep(SOON).await,
+            Asked::Soon | Asked::Full => return Err(nic.is_full(peer)),
+        }
+    }
 }
 
 impl Accepted {
@@ -324,23 +284,34 @@ fn choose(
         );
     }
     let fits = |nic: &NicOffer| nic.layer == layer && (!same || nic.rail == rail);
-    let mut fitting: Vec<usize> = (0..body.nics.len()).filter(|at| fits(&body.nics[*at])).collect();
+    let fitting: Vec<usize> = (0..body.nics.len()).filter(|at| fits(&body.nics[*at])).collect();
     if fitting.is_empty() {
         let what =
             if same { format!("no NIC on rail {}", rail.unwrap_or(0)) } else { format!("no {layer:?} NIC") };
         return Err(format!("it has {what}"));
     }
+    let own_rail = |at: &usize| rail.is_some() && body.nics[*at].rail == rail;
+    let prefers = |fitting: &[usize]| fitting.iter().position(own_rail).unwrap_or(index);
+    Ok(go_round(fitting, prefers, lane, avoid))
+}
+
+/// Which of the peer's NICs that fit (one at least) a lane leads to: they take turns, beginning with the one that is
+/// preferred; those to avoid are left out, unless there are no others.
+pub(super) fn go_round(
+    mut fitting: Vec<usize>,
+    prefers: impl Fn(&[usize]) -> usize,
+    lane: u16,
+    avoid: &[u16],
+) -> u16 {
     let is_to_avoid = |at: &usize| avoid.iter().any(|nic| usize::from(*nic) == *at);
     if !fitting.iter().all(is_to_avoid) {
         fitting.retain(|at| !is_to_avoid(at));
     }
-    let own_rail = |at: &usize| rail.is_some() && body.nics[*at].rail == rail;
-    let first = fitting.iter().position(own_rail).unwrap_or(index);
-    Ok(fitting[(first + usize::from(lane)) % fitting.len()] as u16)
+    fitting[(prefers(&fitting) + usize::from(lane)) % fitting.len()] as u16
 }
 
 /// The system finds no way to the other NIC: that one, or what is between, is not there. Anything else is ours.
-fn no_way(nic: &Nic, peer: &str, theirs: &End, why: &std::io::Error) -> Error {
+pub(super) fn no_way(nic: &Nic, peer: &str, theirs: &End, why: &std::io::Error) -> Error {
     match why.raw_os_error() {
         Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ETIMEDOUT) => Error::Unreachable {
             peer: peer.to_owned(),

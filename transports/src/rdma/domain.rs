@@ -11,11 +11,11 @@ use super::pieces::{Lengths, PIECES_MAX, Pieces};
 use super::region_keys::KEYS;
 use super::registration::{MemoryRegion, Registrations, Wanted, access_flags, not_taken};
 use super::remote_keys::Learnt;
-use super::settings::{GpuMemory, RdmaNic, RdmaSettings};
+use super::settings::{Addresses, GpuMemory, RdmaNic, RdmaSettings};
 use crate::error::Error;
 use crate::memory::{Access, Memory};
 use crate::spread::Spread;
-use crate::transport::{NicId, Registration};
+use crate::transport::NicId;
 
 /// See the file's head. Any thread.
 pub(super) struct Domain {
@@ -24,6 +24,7 @@ pub(super) struct Domain {
     lengths: Lengths,
     relaxed_ordering: bool,
     gpu_memory: GpuMemory,
+    addresses: Addresses,
     reaches: Reaches,
     local: Arc<LocalKeys>,
     learnt: Learnt,
@@ -44,8 +45,8 @@ impl Domain {
         let lengths = lengths(&devices, settings);
         let (local, learnt) = (Arc::new(LocalKeys::new(regions)), Learnt::default());
         let (relaxed_ordering, gpu_memory) = (settings.relaxed_ordering, settings.gpu_memory);
-        let reaches = Reaches::default();
-        Ok(Self { devices, names, lengths, relaxed_ordering, gpu_memory, reaches, local, learnt })
+        let (addresses, reaches) = (settings.addresses, Reaches::default());
+        Ok(Self { devices, names, lengths, relaxed_ordering, gpu_memory, addresses, reaches, local, learnt })
     }
 
     /// Its devices, by [`NicId`].
@@ -87,24 +88,22 @@ impl Domain {
         memory: &Memory,
         access: Access,
         threads: &dyn Spread,
-    ) -> Result<Registration, Error> {
+    ) -> Result<Registrations, Error> {
         let (base, len) = (memory.ptr() as u64, memory.len());
         let pieces = self.plan(base, len)?;
         let flags = access_flags(access, self.relaxed_ordering);
         let wanted = Wanted { base, access, pieces };
-        let made =
-            Registrations::make(&self.devices, &self.local, wanted, threads, |device, from, bytes| {
-                let (at, iova) = (base + from, pieces.address(from));
-                if let Some(part) = memory.gpu() {
-                    let stretch = Stretch { base, from, len: bytes, iova, access: flags };
-                    // SAFETY: as below.
-                    return unsafe { gpu::register(device, part, self.gpu_memory, stretch, &self.reaches) };
-                }
-                // SAFETY: a transport's registration ends before its memory does (`Regions::remove` gives memory back after that).
-                let made = unsafe { MemoryRegion::of_process(device, at, bytes, iova, flags) };
-                made.map_err(|e| not_taken(device, bytes, len, e))
-            })?;
-        Ok(Box::new(made))
+        Registrations::make(&self.devices, &self.local, wanted, threads, |device, from, bytes| {
+            let (at, iova) = (base + from, pieces.address(from));
+            if let Some(part) = memory.gpu() {
+                let stretch = Stretch { base, from, len: bytes, iova, access: flags };
+                // SAFETY: as below.
+                return unsafe { gpu::register(device, part, self.gpu_memory, stretch, &self.reaches) };
+            }
+            // SAFETY: a transport's registration ends before its memory does (`Regions::remove` gives memory back after that).
+            let made = unsafe { MemoryRegion::of_process(device, at, bytes, iova, flags) };
+            made.map_err(|e| not_taken(device, bytes, len, e))
+        })
     }
 
     /// How a NIC reaches memory of a GPU, once a region of it was registered.
@@ -113,7 +112,7 @@ impl Domain {
     }
 
     fn plan(&self, base: u64, len: u64) -> Result<Pieces, Error> {
-        let pieces = Pieces::plan(base, len, self.lengths);
+        let pieces = Pieces::plan(base, len, self.lengths, self.addresses);
         let fits = |pieces: &Pieces| usize::from(pieces.count()) * self.devices.len() <= KEYS;
         pieces.filter(fits).ok_or_else(|| {
             let most = (KEYS as u64 / self.devices.len() as u64).min(PIECES_MAX);

@@ -218,7 +218,7 @@ impl QueuePair {
         way.port_num = self.device.port();
         way.sl = settings.service_level;
         way.dlid = peer.lid;
-        if self.device.link_layer() == LinkLayer::Ethernet {
+        if settings.always_global || self.device.link_layer() == LinkLayer::Ethernet {
             way.is_global = 1;
             way.grh.dgid = ffi::ibv_gid { raw: peer.gid };
             way.grh.sgid_index = self.gid.index;

@@ -111,6 +111,8 @@ pub(super) struct RdmaLink {
     pub(super) pair: Arc<Pair>,
     pub(super) tag: TagGuard,
     pub(super) queue_pair: QueuePair,
+    /// Connected together with it, and never used.
+    pub(super) idle: Box<[QueuePair]>,
     pub(super) ring: Ring,
     pub(super) life: Life,
     pub(super) cause: CauseCell,
@@ -118,6 +120,12 @@ pub(super) struct RdmaLink {
 }
 
 impl RdmaLink {
+    /// Destroys its queue pairs, those that idle first: when the one that carries work is gone, all are.
+    pub(super) fn destroy(&self) {
+        self.idle.iter().for_each(QueuePair::destroy);
+        self.queue_pair.destroy();
+    }
+
     /// Kills it, with the reason if it is the first; harmless when it is dead already.
     pub(super) fn die(&self, cause: Cause) {
         self.cause.name(cause);
@@ -169,7 +177,7 @@ impl Drop for ReapEnd {
         if !self.is_left {
             self.link.die(Cause::Asked);
             self.link.life.outlast_send();
-            self.link.queue_pair.destroy();
+            self.link.destroy();
         }
     }
 }
@@ -179,7 +187,7 @@ struct Dead(Arc<RdmaLink>);
 
 impl Drop for Dead {
     fn drop(&mut self) {
-        self.0.queue_pair.destroy();
+        self.0.destroy();
     }
 }
 

@@ -104,10 +104,12 @@ impl std::fmt::Debug for LocalKeys {
 #[cfg(test)]
 mod tests {
     use super::super::pieces::Lengths;
+    use super::super::settings::Addresses;
     use super::*;
 
     fn region(index: u32, generation: u32, lkeys: &[u32]) -> LocalRegion {
-        let pieces = Pieces::plan(0x10_0000_5000, 40_000, Lengths::new(16_384, 4096)).unwrap();
+        let pieces =
+            Pieces::plan(0x10_0000_5000, 40_000, Lengths::new(16_384, 4096), Addresses::Hidden).unwrap();
         LocalRegion::new(RegionId::new(index, generation), 0x10_0000_5000, pieces, lkeys.into())
     }
 

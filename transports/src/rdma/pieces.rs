@@ -6,7 +6,10 @@
 //!
 //! Addresses on the wire are none: registrations begin at the *skew*, the region's place within its large page, so that
 //! an address is skew + offset whatever the piece. A peer learns how the pages of a region lie, which is what a NIC must
-//! know to translate with large pages, and nothing of where. Deliberately pure arithmetic.
+//! know to translate with large pages, and nothing of where. Only peers of another engine are told addresses, where its
+//! protocol knows nothing else ([`Addresses::Real`]). Deliberately pure arithmetic.
+
+use super::settings::Addresses;
 
 /// Registrations begin and end at multiples of it.
 pub(super) const PAGE: u64 = 4096;
@@ -17,13 +20,14 @@ const LARGE_PAGE: u64 = 2 << 20;
 /// Most pieces of a region.
 pub(super) const PIECES_MAX: u64 = 240;
 
-/// How a region is laid over registrations. Every value obeys [`Pieces::checked`].
+/// How a region is laid over registrations. Every value obeys [`Pieces::checked`], but for where it begins when addresses are
+/// real.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     /// Bytes of the region.
     len: u64,
-    /// Where it begins within its large page.
-    skew: u64,
+    /// What NICs call its first byte: where it lies within its large page (the skew), or its address.
+    first: u64,
     /// Bytes of a piece; the last is shorter as a rule.
     piece: u64,
     /// From the beginning of a piece to that of the next.
@@ -51,17 +55,27 @@ impl Lengths {
 
 impl Pieces {
     /// For a region of `len` bytes at `base`. `None` if it takes more than [`PIECES_MAX`].
-    pub(super) fn plan(base: u64, len: u64, lengths: Lengths) -> Option<Self> {
-        let skew = base % LARGE_PAGE;
+    pub(super) fn plan(base: u64, len: u64, lengths: Lengths, addresses: Addresses) -> Option<Self> {
+        let first = match addresses {
+            Addresses::Hidden => base % LARGE_PAGE,
+            Addresses::Real => base,
+        };
         let Lengths { piece, overlap } = lengths;
         if len <= piece {
-            return Some(Self { len, skew, piece: len, stride: len, count: 1 });
+            return Some(Self { len, first, piece: len, stride: len, count: 1 });
         }
         // Rounded so that all pieces lie within their pages as the region does.
         let stride = (piece - overlap) & !(PAGE - 1);
         let count = (len - piece).div_ceil(stride) + 1;
         let count = u16::try_from(count).ok().filter(|count| u64::from(*count) <= PIECES_MAX)?;
-        Some(Self { len, skew, piece, stride, count })
+        Some(Self { len, first, piece, stride, count })
+    }
+
+    /// A region of a peer of another engine: one registration, which begins at the region's address. `None` for one of no
+    /// bytes, or that passes the end of addresses.
+    pub(crate) fn at_address(address: u64, len: u64) -> Option<Self> {
+        address.checked_add(len).filter(|_| len > 0)?;
+        Some(Self { len, first: address, piece: len, stride: len, count: 1 })
     }
 
     /// From numbers of a peer; `None` for those that no plan gives.
@@ -75,7 +89,7 @@ impl Pieces {
             && skew < LARGE_PAGE
             && len.checked_add(LARGE_PAGE).is_some()
             && u64::from(count) <= PIECES_MAX;
-        fits.then_some(Self { len, skew, piece, stride, count })
+        fits.then_some(Self { len, first: skew, piece, stride, count })
     }
 
     /// Offset and length of a piece.
@@ -99,7 +113,7 @@ impl Pieces {
     /// The address of an offset, in the words of any piece's key.
     #[inline]
     pub(super) fn address(&self, offset: u64) -> u64 {
-        self.skew + offset
+        self.first + offset
     }
 
     /// How many pieces there are.
@@ -109,7 +123,7 @@ impl Pieces {
 
     /// Its numbers, for the wire: skew, piece, stride.
     pub(super) fn numbers(&self) -> (u64, u64, u64) {
-        (self.skew, self.piece, self.stride)
+        (self.first, self.piece, self.stride)
     }
 }
 
@@ -123,7 +137,7 @@ mod tests {
     #[test]
     fn whole() {
         let lengths = Lengths::new(u64::MAX, 1 << 30);
-        let pieces = Pieces::plan(0x7f12_3416_7890, 1 << 40, lengths).unwrap();
+        let pieces = Pieces::plan(0x7f12_3416_7890, 1 << 40, lengths, Addresses::Hidden).unwrap();
         assert_eq!((pieces.count(), pieces.span(0)), (1, (0, 1 << 40)));
         assert_eq!(pieces.address(5), 0x16_7890 + 5, "what lies below 2 MiB of the address");
         assert_eq!(pieces.holder((1 << 40) - 1, 1), Some(0));
@@ -131,12 +145,27 @@ mod tests {
         assert_eq!(pieces.holder(u64::MAX, 2), None);
     }
 
+    /// Where addresses are real, a byte is called by its own, in every piece; all else is as where they are hidden. What another
+    /// engine tells of its own region is one piece so, unless it passes the end of addresses.
+    #[test]
+    fn real_addresses() {
+        let (base, lengths) = (0x7f12_3416_7000, Lengths::new(16_384, 4096));
+        let hidden = Pieces::plan(base, 40_000, lengths, Addresses::Hidden).unwrap();
+        let real = Pieces::plan(base, 40_000, lengths, Addresses::Real).unwrap();
+        assert_eq!((real.count(), real.address(12_288)), (3, base + 12_288));
+        assert_eq!(Pieces { first: hidden.first, ..real }, hidden);
+        let theirs = Pieces::at_address(base, 40_000).unwrap();
+        assert_eq!((theirs.holder(39_999, 1), theirs.holder(39_999, 2)), (Some(0), None));
+        assert_eq!(theirs.address(39_999), base + 39_999);
+        assert!(Pieces::at_address(base, 0).is_none() && Pieces::at_address(u64::MAX, 2).is_none());
+    }
+
     /// A region that would take too many pieces is refused whole.
     #[test]
     fn too_many() {
         let lengths = Lengths::new(2 * PAGE, 1);
-        assert!(Pieces::plan(0, 1 << 30, lengths).is_none());
-        assert!(Pieces::plan(0, PAGE * PIECES_MAX, lengths).is_some());
+        assert!(Pieces::plan(0, 1 << 30, lengths, Addresses::Hidden).is_none());
+        assert!(Pieces::plan(0, PAGE * PIECES_MAX, lengths, Addresses::Hidden).is_some());
     }
 
     /// Limits that make no sense become ones that do.
@@ -159,7 +188,7 @@ mod tests {
             ranges in prop::collection::vec((any::<u64>(), any::<u64>()), 64),
         ) {
             let lengths = Lengths::new(limit, request);
-            let Some(pieces) = Pieces::plan(base, len, lengths) else { return Ok(()) };
+            let Some(pieces) = Pieces::plan(base, len, lengths, Addresses::Hidden) else { return Ok(()) };
             let (skew, piece, stride) = pieces.numbers();
             prop_assert_eq!(Pieces::checked(len, skew, piece, stride, pieces.count()), Some(pieces));
             prop_assert_eq!(pieces.span(0).0, 0);

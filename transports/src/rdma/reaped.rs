@@ -222,7 +222,7 @@ impl Reaped {
         self.retired = true;
         let queue_pair = &self.end.link.queue_pair;
         if self.drain == Drain::GivenUp || !queue_pair.reset() {
-            queue_pair.destroy();
+            self.end.link.destroy();
         }
     }
 

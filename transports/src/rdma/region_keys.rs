@@ -86,11 +86,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::pieces::Lengths;
+    use super::super::settings::Addresses;
     use super::*;
 
     /// Keys of two NICs for a region of three pieces.
     fn keys() -> RegionKeys {
-        let pieces = Pieces::plan(0x1234_5000, 40_000, Lengths::new(16_384, 4096)).unwrap();
+        let pieces =
+            Pieces::plan(0x1234_5000, 40_000, Lengths::new(16_384, 4096), Addresses::Hidden).unwrap();
         assert_eq!(pieces.count(), 3);
         RegionKeys { access: Access::Read, pieces, rkeys: (0..6).collect() }
     }
@@ -117,7 +119,7 @@ mod tests {
     /// As many keys as may be fit into what a page carries for a region.
     #[test]
     fn the_most_keys_fit() {
-        let pieces = Pieces::plan(0, 4096, Lengths::new(1 << 20, 4096)).unwrap();
+        let pieces = Pieces::plan(0, 4096, Lengths::new(1 << 20, 4096), Addresses::Hidden).unwrap();
         let keys = RegionKeys { access: Access::ReadWrite, pieces, rkeys: vec![7; KEYS].into() };
         assert!(keys.encode().len() <= KEYS_MAX);
         assert_eq!(RegionKeys::decode(&keys.encode(), 4096).unwrap(), keys);

@@ -12,6 +12,7 @@ use ibverbs_sys as ffi;
 use rustix::process::{Resource, getrlimit};
 
 use super::device::Device;
+use super::foreign::PieceKeys;
 use super::local_keys::{LocalKeys, LocalRegion};
 use super::pieces::Pieces;
 use super::region_keys::RegionKeys;
@@ -115,7 +116,7 @@ pub(super) struct Wanted {
 }
 
 /// A region's registrations with all devices of its transport.
-pub(super) struct Registrations {
+pub(crate) struct Registrations {
     wanted: Wanted,
     keys: Arc<LocalKeys>,
     /// The name it was given; 0 before that. Set once, by whoever registers, before anybody looks the region up.
@@ -152,6 +153,20 @@ impl Registrations {
         let made = answers.into_iter().filter_map(|(_, _, answer)| answer.into_inner());
         let regions = made.collect::<Result<Vec<_>, Error>>()?;
         Ok(Self { wanted, keys: keys.clone(), name: AtomicU64::new(0), regions })
+    }
+}
+
+impl Registrations {
+    /// What another engine is told of each piece.
+    pub(crate) fn told(&self) -> Vec<PieceKeys> {
+        let Wanted { base, pieces, .. } = self.wanted;
+        let of = |at: u16| {
+            let (from, len) = pieces.span(at);
+            let keys = self.regions.iter().skip(usize::from(at)).step_by(usize::from(pieces.count()));
+            let (lkeys, rkeys) = keys.map(MemoryRegion::keys).unzip();
+            PieceKeys { address: base + from, len, lkeys, rkeys }
+        };
+        (0..pieces.count()).map(of).collect()
     }
 }
 

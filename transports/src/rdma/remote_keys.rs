@@ -101,11 +101,10 @@ impl RemoteKeys {
     }
 
     /// A peer's word on a region.
-    fn learn(&self, region: RegionId, len: u64, keys: &[u8]) -> Result<(), String> {
+    fn enter(&self, region: RegionId, keys: RegionKeys) -> Result<(), String> {
         let index = region.index() as usize;
         let chunk = self.chunks.get(index / CHUNK);
         let chunk = chunk.ok_or_else(|| format!("it is number {index}, and {REGIONS_MAX} are the most"))?;
-        let keys = RegionKeys::decode(keys, len).map_err(|e| e.to_string())?;
         let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| ArcSwapOption::empty()).collect());
         let slot = &chunk[index % CHUNK];
         // Told again with every change of the peer's table: most of it is known.
@@ -138,15 +137,28 @@ impl Learnt {
         len: u64,
         keys: &[u8],
     ) -> Result<(), Error> {
-        self.of(incarnation).learn(region, len, keys).map_err(|why| Error::Protocol {
-            peer: format!("of start {incarnation:016x}"),
-            reason: format!("what it says of its region {:016x} makes no sense: {why}", region.0),
-        })
+        let keys = RegionKeys::decode(keys, len).map_err(|why| senseless(incarnation, region, &why))?;
+        self.enter(incarnation, region, keys)
+    }
+
+    /// As [`Self::learn`], of keys that came in other words than ours.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] for a region beyond the most.
+    pub(super) fn enter(&self, incarnation: u64, region: RegionId, keys: RegionKeys) -> Result<(), Error> {
+        self.of(incarnation).enter(region, keys).map_err(|why| senseless(incarnation, region, &why))
     }
 
     /// See [`crate::Transport::forget`]. Links that are still there keep their table until they go.
     pub(super) fn forget(&self, incarnation: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&incarnation);
+    }
+}
+
+fn senseless(incarnation: u64, region: RegionId, why: &dyn std::fmt::Display) -> Error {
+    Error::Protocol {
+        peer: format!("of start {incarnation:016x}"),
+        reason: format!("what it says of its region {:016x} makes no sense: {why}", region.0),
     }
 }
 
@@ -159,6 +171,7 @@ impl std::fmt::Debug for RemoteKeys {
 #[cfg(test)]
 mod tests {
     use super::super::pieces::{Lengths, Pieces};
+    use super::super::settings::Addresses;
     use super::*;
     use crate::memory::Access;
 
@@ -166,7 +179,7 @@ mod tests {
 
     /// The bytes of a region's keys: three pieces on two NICs, from `first` on.
     fn told(first: u32, access: Access) -> Vec<u8> {
-        let pieces = Pieces::plan(0x7_0000_5000, LEN, Lengths::new(16_384, 4096)).unwrap();
+        let pieces = Pieces::plan(0x7_0000_5000, LEN, Lengths::new(16_384, 4096), Addresses::Hidden).unwrap();
         RegionKeys { access, pieces, rkeys: (first..first + 6).collect() }.encode()
     }
 

@@ -27,6 +27,16 @@ pub enum GpuMemory {
     PeerMemory,
 }
 
+/// What peers are told of where memory lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addresses {
+    /// How its pages lie, and nothing of where.
+    #[default]
+    Hidden,
+    /// Its addresses in this process: for a protocol whose work requests name those.
+    Real,
+}
+
 /// Settings of one RDMA transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RdmaSettings {
@@ -70,6 +80,11 @@ pub struct RdmaSettings {
     pub gpu_memory: GpuMemory,
     /// Bytes of a single memory registration; the device's own limit holds as well.
     pub register_max_bytes: u64,
+    /// What NICs call the bytes of a region. No key of a file: the protocol says it.
+    pub addresses: Addresses,
+    /// Whether packets carry GIDs on InfiniBand too, where they need none. Both ends must hold it the same way, so the
+    /// protocol says it.
+    pub always_global: bool,
 }
 
 /// A NIC of the transport.
@@ -110,6 +125,8 @@ impl Default for RdmaSettings {
             rails: Rails::Any,
             gpu_memory: GpuMemory::Auto,
             register_max_bytes: u64::MAX,
+            addresses: Addresses::Hidden,
+            always_global: false,
         }
     }
 }

@@ -93,13 +93,25 @@ impl RdmaTransport {
         self.accepted.len()
     }
 
-    fn nic(&self, nic: NicId) -> Result<&Nic, Error> {
+    pub(super) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    pub(super) fn settings(&self) -> &RdmaSettings {
+        &self.settings
+    }
+
+    pub(super) fn graveyard(&self) -> &Graveyard {
+        &self.graveyard
+    }
+
+    pub(super) fn nic(&self, nic: NicId) -> Result<&Nic, Error> {
         self.nics
             .get(usize::from(nic.0))
             .ok_or_else(|| Error::BadArgument(format!("transport `{}` has no NIC {}", self.name, nic.0)))
     }
 
-    fn pair(&self, nic: NicId, pair: PairId) -> Result<Arc<Pair>, Error> {
+    pub(super) fn pair(&self, nic: NicId, pair: PairId) -> Result<Arc<Pair>, Error> {
         let pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         pairs.get(&(nic, pair)).cloned().ok_or_else(|| {
             Error::BadArgument(format!(
@@ -181,7 +193,7 @@ impl Transport for RdmaTransport {
         access: Access,
         threads: &dyn Spread,
     ) -> Result<Registration, Error> {
-        self.domain.register(memory, access, threads)
+        Ok(Box::new(self.domain.register(memory, access, threads)?))
     }
 
     fn offer(&self) -> Offer {

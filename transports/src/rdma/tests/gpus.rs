@@ -11,7 +11,7 @@ use super::alone;
 use crate::error::Error;
 use crate::memory::{Access, GpuPart, Memory};
 use crate::spread::InTurn;
-use crate::transport::NicId;
+use crate::transport::{NicId, Registered};
 
 const LEN: u64 = 1 << 20;
 

@@ -19,6 +19,7 @@ use crate::link::{Arming, Flushed, LinkEnd, LinkId, Post, Reap, Waker, Wakes};
 use crate::memory::{Access, Memory, RegionId};
 use crate::spread::InTurn;
 use crate::stall::Looks;
+use crate::transport::Registered;
 use crate::wr::{Completions, Op, Outcome, Span, WorkRequest, WrId};
 
 const DEPTH: u32 = 64;
@@ -91,6 +92,7 @@ fn a_device_without_room_loses_nothing() {
         tag: pair.tag().unwrap(),
         pair: pair.clone(),
         queue_pair: ours,
+        idle: Box::default(),
         ring: Ring::new(DEPTH),
         life: Life::default(),
         cause: CauseCell::default(),

@@ -10,6 +10,7 @@ use super::alone;
 use crate::error::Error;
 use crate::memory::{Access, Memory, RegionId};
 use crate::spread::InTurn;
+use crate::transport::Registered;
 use crate::wr::{Op, Refusal};
 
 const MIB: u64 = 1 << 20;
