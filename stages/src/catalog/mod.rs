@@ -4,6 +4,7 @@
 mod checks;
 mod ends;
 mod mooncake;
+mod mooncake_rdma;
 mod rdma;
 mod rules;
 mod transport_kinds;
@@ -55,6 +56,7 @@ const TRANSPORTS: &[(TransportKind, Factory)] = &[
     (transport_kinds::CUDA, later),
     (transport_kinds::FILE, later),
     (transport_kinds::MOONCAKE_TCP, mooncake::make),
+    (mooncake_rdma::KIND, mooncake_rdma::make),
 ];
 
 type Factory = fn(&TransportConfig, u64, &Arc<Regions>) -> Result<Arc<dyn Transport>, Error>;
@@ -120,7 +122,7 @@ pub fn transport(
 /// also of those that come with a later release.
 pub fn mover(config: &TransportConfig) -> Mover {
     match config.kind.as_str() {
-        "rdma" | "cuda" => Mover::Device,
+        "rdma" | "mooncake_rdma" | "cuda" => Mover::Device,
         // What it stands for, unless a staging buffer is asked for.
         "sim" if config.values.flag("direct") => Mover::Device,
         _ => Mover::Cpu,

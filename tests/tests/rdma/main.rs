@@ -9,6 +9,7 @@ mod broken;
 mod failover;
 mod gone;
 mod models;
+mod mooncake;
 mod node;
 mod once;
 mod pair;

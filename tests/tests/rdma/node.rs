@@ -41,6 +41,8 @@ pub struct Node {
     child: Child,
     /// Where its control listens: on loopback, which no fault of a device reaches.
     pub address: String,
+    /// What nodes of another engine call it; empty where its transport speaks to none.
+    pub foreign: String,
 }
 
 impl Node {
@@ -56,7 +58,8 @@ impl Node {
         let ready: serde_json::Value =
             serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
         let address = ready["address"].as_str().unwrap().to_owned();
-        Self { child, address }
+        let foreign = ready["foreign"]["rdma"].as_str().unwrap_or_default().to_owned();
+        Self { child, address, foreign }
     }
 
     /// One of the preset `rdma` over these devices, with a segment `kv` of `size`.

@@ -65,17 +65,14 @@ impl Ask<'_> {
         }
     }
 
-    /// Tells it our queue pairs, and gets its own.
+    /// Tells it our queue pairs, and gets its own. A refusal is an answer: its `reply_msg` says why, and the rest what it would
+    /// have connected.
     ///
     /// # Errors
-    /// As [`Self::metadata`]; [`Error::Refused`] with its reason.
+    /// As [`Self::metadata`].
     pub async fn connection(&self, own: &Connection) -> Result<Connection, Error> {
         let answer = self.exchange(Message::new(Kind::Connection, bodies::encode(own))).await?;
-        let theirs: Connection = bodies::decode(&answer).map_err(|error| self.broken(error))?;
-        match theirs.reply_msg.is_empty() {
-            true => Ok(theirs),
-            false => Err(self.refused(theirs.reply_msg)),
-        }
+        bodies::decode(&answer).map_err(|error| self.broken(error))
     }
 
     async fn exchange(&self, question: Message) -> Result<Vec<u8>, Error> {

@@ -115,6 +115,26 @@ impl Finder {
         self.names.forget(incarnation);
     }
 
+    /// What a peer tells of itself, and where its handshake port is: for protocols that are spoken there.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    #[cfg(feature = "rdma")]
+    pub(super) async fn descriptor(
+        &self,
+        name: &str,
+        own: &Descriptor,
+        by: Nanos,
+    ) -> Result<(Descriptor, HostPort), Error> {
+        let asking = async {
+            match &self.central {
+                None => self.ask(name, own, by).await,
+                Some(central) => Ok((central.descriptor(name, by).await?, central.rpc_meta(name, by).await?)),
+            }
+        };
+        timeout(until(by), asking).await.unwrap_or_else(|_| Err(late("finding a Mooncake peer", name)))
+    }
+
     async fn handshake_port(&self, name: &str, by: Nanos) -> Result<HostPort, Error> {
         match &self.central {
             None => address(name),
@@ -158,16 +178,20 @@ impl Finder {
 
 impl Central {
     async fn look_up(&self, name: &str, by: Nanos) -> Result<(Descriptor, HostPort), Error> {
-        // As Mooncake's `openSegment` takes it.
-        let name = name.strip_prefix('/').unwrap_or(name);
-        let text = self.get(&self.keys.descriptor(name), name, by).await?;
-        let told = Descriptor::decode(&text).map_err(|error| self.nonsense(name, error))?;
+        let told = self.descriptor(name, by).await?;
         let port = match told.data_host() {
             // Only for its host, where the descriptor has none: so it is not asked for in vain.
             None => self.rpc_meta(name, by).await?,
             Some(host) => HostPort::new(host, 0),
         };
         Ok((told, port))
+    }
+
+    async fn descriptor(&self, name: &str, by: Nanos) -> Result<Descriptor, Error> {
+        // As Mooncake's `openSegment` takes it.
+        let name = name.strip_prefix('/').unwrap_or(name);
+        let text = self.get(&self.keys.descriptor(name), name, by).await?;
+        Descriptor::decode(&text).map_err(|error| self.nonsense(name, error))
     }
 
     async fn rpc_meta(&self, name: &str, by: Nanos) -> Result<HostPort, Error> {
@@ -196,7 +220,7 @@ fn late(what: &'static str, name: &str) -> Error {
 }
 
 /// The addresses of a data port. Names are looked up by threads of the runtime that may block.
-async fn resolve(name: &str, data: &HostPort, by: Nanos) -> Result<Arc<[SocketAddr]>, Error> {
+pub(super) async fn resolve(name: &str, data: &HostPort, by: Nanos) -> Result<Arc<[SocketAddr]>, Error> {
     let unreachable = |reason: String| Error::Unreachable { peer: name.to_owned(), reason };
     let looking = timeout(until(by), lookup_host((data.host.as_str(), data.port))).await;
     let found = looking.map_err(|_| late("looking up the data port", name))?;

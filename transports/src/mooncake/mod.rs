@@ -26,6 +26,8 @@ mod peers;
 mod port;
 mod post;
 mod publish;
+#[cfg(feature = "rdma")]
+pub mod rdma;
 mod reap;
 mod region_names;
 mod replies;

@@ -29,8 +29,8 @@ struct Known {
 
 #[derive(Default)]
 struct Start {
-    /// By address and length.
-    names: HashMap<(u64, u64), RegionId>,
+    /// By address, length, and the keys of RDMA: with other keys it is other memory.
+    names: HashMap<(u64, u64, Vec<u32>), RegionId>,
     /// Places whose buffers have gone.
     free: Vec<u32>,
     /// When it was asked last.
@@ -50,7 +50,7 @@ impl RegionNames {
         let start = starts.entry(incarnation).or_default();
         start.asked = *asked;
         let mut before = std::mem::take(&mut start.names);
-        let kept = |buffer: &&Buffer| (buffer.addr, buffer.length);
+        let kept = |buffer: &&Buffer| (buffer.addr, buffer.length, buffer.rkey.clone());
         for range in buffers.iter().map(kept) {
             if let Some(name) = before.remove(&range) {
                 start.names.insert(range, name);
@@ -59,7 +59,7 @@ impl RegionNames {
         start.free.extend(before.into_values().map(RegionId::index));
         let names = buffers.iter().map(|buffer| {
             let places = start.names.len() as u32;
-            *start.names.entry((buffer.addr, buffer.length)).or_insert_with(|| {
+            *start.names.entry(kept(buffer)).or_insert_with(|| {
                 // 0 names nothing, and 2^32 names later nobody knows the first any more.
                 *given = given.wrapping_add(1).max(1);
                 RegionId::new(start.free.pop().unwrap_or(places), *given)

@@ -6,5 +6,7 @@
 mod conformance;
 mod connecting;
 mod failing;
+mod mooncake;
+mod mooncake_wheel;
 mod posting;
 mod rig;

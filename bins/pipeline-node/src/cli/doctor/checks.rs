@@ -20,7 +20,7 @@ pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
     verdicts.extend(gpus(config, on));
     verdicts.extend(paths(config));
     verdicts.extend((on.directory)(config));
-    if uses(config, &["rdma", "cuda"]) {
+    if uses(config, &["rdma", "mooncake_rdma", "cuda"]) {
         verdicts.push(memlock(config, on));
     }
     if uses(config, &["cma"]) {
@@ -30,6 +30,11 @@ pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
         verdicts.push(io_uring(on));
     }
     verdicts
+}
+
+/// Whether transports of this type use devices of RDMA.
+fn is_rdma(kind: &str) -> bool {
+    matches!(kind, "rdma" | "mooncake_rdma")
 }
 
 fn uses(config: &Config, kinds: &[&str]) -> bool {
@@ -127,11 +132,11 @@ fn nics(config: &Config, on: &Machine) -> Vec<Verdict> {
     let mut verdicts = interfaces(config, on);
     for transport in config.transports.iter().filter(|transport| transport.kind != "tcp") {
         let (folder, list) = match transport.kind.as_str() {
-            "rdma" => ("sys/class/infiniband", "ibv_devices"),
+            kind if is_rdma(kind) => ("sys/class/infiniband", "ibv_devices"),
             _ => ("sys/class/net", "ip -br link"),
         };
         let there = on.names(folder);
-        if transport.kind == "rdma" && there.is_empty() {
+        if is_rdma(&transport.kind) && there.is_empty() {
             let mend = "load the driver (modprobe mlx5_ib, or modprobe rdma_rxe and rdma link add rxe0 type rxe netdev eth0)";
             verdicts.push(Verdict::ill(
                 "nics",
@@ -172,7 +177,7 @@ fn nics(config: &Config, on: &Machine) -> Vec<Verdict> {
 
 /// User space's view of RDMA devices, where the kernel has any.
 fn rdma(config: &Config, on: &Machine) -> Vec<Verdict> {
-    let of_rdma = config.transports.iter().filter(|t| t.kind == "rdma");
+    let of_rdma = config.transports.iter().filter(|t| is_rdma(&t.kind));
     of_rdma.flat_map(|transport| (on.rdma)(transport)).collect()
 }
 
@@ -227,7 +232,7 @@ fn paths(config: &Config) -> Vec<Verdict> {
 fn memlock(config: &Config, on: &Machine) -> Verdict {
     let once = config.segments.iter().map(|s| s.kind.host_bytes()).fold(0, u64::saturating_add);
     // The kernel counts what each device pins by itself.
-    let of_rdma = config.transports.iter().filter(|t| t.kind == "rdma");
+    let of_rdma = config.transports.iter().filter(|t| is_rdma(&t.kind));
     let devices = of_rdma.map(|t| t.nics.len() as u64).sum::<u64>().max(1);
     let needed = once.saturating_mul(devices);
     match on.memlock {
