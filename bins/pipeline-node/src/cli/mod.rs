@@ -12,6 +12,7 @@ mod failures;
 mod file;
 mod generate_trace;
 mod graph;
+mod import_mooncake;
 mod init;
 mod load;
 mod logs;
@@ -31,7 +32,7 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "pipeline-node", version = VERSION, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 threshold missed, 65 a trace makes no sense, 69 peer
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 threshold missed, 65 input makes no sense, 69 peer
 unreachable, 71 system refused or does not suit, 75 not drained, 78 the file has findings."
 )]
 struct Cli {
@@ -56,6 +57,7 @@ enum Command {
     Copy(copy::Args),
     Directory(directory::Args),
     GenerateTrace(generate_trace::Args),
+    ImportMooncake(import_mooncake::Args),
     /// The other half of the bare loop that `bench` compares with.
     #[command(hide = true)]
     CeilingTarget,
@@ -77,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::Copy(args) => copy::run(&args),
         Command::Directory(args) => directory::run(&args),
         Command::GenerateTrace(args) => generate_trace::run(&args),
+        Command::ImportMooncake(args) => import_mooncake::run(&args),
         Command::CeilingTarget => bench::ceiling::target(),
     };
     match outcome {

@@ -8,6 +8,7 @@ mod copy;
 mod explain;
 mod fanout;
 mod generations;
+mod import_mooncake;
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod node;
 mod odd_files;
