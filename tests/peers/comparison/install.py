@@ -29,12 +29,21 @@ class Peer:
     packages: Tuple[str, ...] = ()
 
 
-MOONCAKE = Peer(
-    "mooncake",
-    (("mooncake-transfer-engine-non-cuda==0.3.13.post1",),),
-    "import mooncake.engine",
-    ("libibverbs1", "libnuma1", "libcurl4"),
-)
+MOONCAKE_RELEASE = "0.3.13.post1"
+
+
+def mooncake(release: str) -> Peer:
+    """The wheel of a release: that of the comparison under its plain name, others beside it."""
+    package = "mooncake-transfer-engine-non-cuda"
+    return Peer(
+        "mooncake" if release == MOONCAKE_RELEASE else f"mooncake-{release}",
+        ((f"{package}=={release}",),),
+        f"import importlib.metadata as m, mooncake.engine; assert m.version('{package}') == '{release}', 'another release'",
+        ("libibverbs1", "libnuma1", "libcurl4"),
+    )
+
+
+MOONCAKE = mooncake(MOONCAKE_RELEASE)
 # It declares torch and gigabytes of CUDA, and imports none of it for DRAM over TCP.
 NIXL = Peer("nixl", (("--no-deps", "nixl-cu12==1.5.1"), ("numpy",)), "import nixl_cu12._api", ("libnuma1",))
 PEERS = (MOONCAKE, NIXL)

@@ -7,14 +7,14 @@ BEGIN = "<!-- tests/peers/run writes from here: {} -->"
 END = "<!-- to here -->"
 
 
-def replaced(text: str, part: str, lines: List[str]) -> str:
+def replaced(text: str, part: str, lines: List[str], marker: str = BEGIN) -> str:
     """`text` with the part of this name anew; its markers must be there, once and in order."""
-    begin = BEGIN.format(part)
+    begin = marker.format(part)
     if text.count(begin) != 1:
         raise ValueError(f"the page needs this line once: {begin}")
     head, _, rest = text.partition(begin)
     _, end, tail = rest.partition(END)
-    if not end or BEGIN.split("{}")[0] in rest[: rest.find(END)]:
+    if not end or marker.split("{}")[0] in rest[: rest.find(END)]:
         raise ValueError(f"the page needs this line after it: {END}")
     return head + begin + "\n" + "\n".join(lines).strip("\n") + "\n" + END + tail
 

@@ -1,0 +1,1 @@
+"""Real peers of Mooncake against our node: see `tests/interop/full --help`."""
