@@ -17,6 +17,8 @@ use crate::link::Waker;
 const WAITING_MAX: usize = 256;
 /// In [`Guest::idle_since`]: a request is under way.
 const BUSY: Nanos = Nanos::MAX;
+/// Who has been idle for less is between two requests, or has not said its first one yet.
+const IDLE_MIN: Nanos = 1_000_000_000;
 
 /// A data connection. Dropping it ends the connection, also if a forked child has a copy of its descriptor.
 pub(crate) struct Guest {
@@ -33,6 +35,11 @@ impl Guest {
     /// Its half has worked on it, and nothing of it is left.
     pub(crate) fn idles(&self, now: Nanos) {
         self.idle_since.store(now, Ordering::Relaxed);
+    }
+
+    fn is_idle(&self, now: Nanos) -> bool {
+        let since = self.idle_since.load(Ordering::Relaxed);
+        since != BUSY && now.saturating_sub(since) >= IDLE_MIN
     }
 
     /// A request of it is under way.
@@ -66,6 +73,10 @@ impl Hall {
     pub(crate) fn take(&self) -> Option<Arc<Guest>> {
         // A look costs less than a try.
         if self.waiting.is_empty() { None } else { self.waiting.pop() }
+    }
+
+    fn has_room(&self) -> bool {
+        !self.waiting.is_full()
     }
 
     /// Whether somebody waits.
@@ -117,6 +128,21 @@ impl Halls {
         halls.push(Arc::downgrade(hall));
     }
 
+    /// Whether a newcomer would be seated now. One that would not is best left in the system's queue: a client that opens a
+    /// connection for each request, as old ones do, comes with thousands at once, and they are gone as soon as they were served.
+    /// Where there is no half at all nothing is waited for.
+    pub(crate) fn has_room(&self, most: usize, now: Nanos) -> bool {
+        let halls: Vec<_> = lock(&self.halls).iter().filter_map(Weak::upgrade).collect();
+        if !halls.is_empty() && !halls.iter().any(|hall| hall.has_room()) {
+            return false;
+        }
+        let mut guests = lock(&self.guests);
+        if guests.len() >= most {
+            guests.retain(|guest| guest.strong_count() > 0);
+        }
+        guests.len() < most || guests.iter().filter_map(Weak::upgrade).any(|guest| guest.is_idle(now))
+    }
+
     /// Gives a newcomer to the half with fewest; at most `most` in all.
     pub(crate) fn seat(&self, guest: Guest, most: usize) -> Seated {
         let mut guests = lock(&self.guests);
@@ -128,7 +154,8 @@ impl Halls {
             let idle = |(at, guest): (usize, &Weak<Guest>)| Some((guest.upgrade()?, at));
             let since = |(guest, _): &(Arc<Guest>, usize)| guest.idle_since.load(Ordering::Relaxed);
             let longest = guests.iter().enumerate().filter_map(idle).min_by_key(since);
-            match longest.filter(|found| since(found) != BUSY) {
+            let now = guest.idle_since.load(Ordering::Relaxed);
+            match longest.filter(|(found, _)| found.is_idle(now)) {
                 None => return Seated::Full,
                 Some((out, at)) => {
                     // Its half will see the end of the stream; the peer may have come first.
@@ -188,8 +215,8 @@ mod tests {
         assert_eq!(two.waiting.len(), 3);
     }
 
-    /// At the bound the one that has been idle for longest makes room, those that work never do, and who has left is counted no
-    /// more.
+    /// At the bound the one that has been idle for longest makes room; those that work never do, nor those that came just now; and
+    /// who has left is counted no more. Until somebody can make room there is none.
     #[test]
     fn the_longest_idle_makes_room() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -197,20 +224,43 @@ mod tests {
         halls.open(&hall);
         let mut far = Vec::new();
         for now in [30, 10, 20] {
+            assert!(halls.has_room(3, now));
             let (near, end) = guest(&listener, now);
             assert_eq!(halls.seat(near, 3), Seated::Yes);
             far.push(end);
         }
+        assert!(!halls.has_room(3, 40), "the first bytes of all of them may be on their way");
+        assert_eq!(halls.seat(guest(&listener, 40).0, 3), Seated::Full);
         let taken: Vec<_> = std::iter::from_fn(|| hall.take()).collect();
         taken[1].works();
-        let (near, _end) = guest(&listener, 40);
+        let later = 20 + IDLE_MIN;
+        assert!(halls.has_room(3, later));
+        let (near, _end) = guest(&listener, later);
         assert_eq!(halls.seat(near, 3), Seated::InsteadOf(taken[2].peer));
         assert_eq!(std::io::Read::read(&mut far[2], &mut [0]).unwrap(), 0, "hung up on");
         taken[0].works();
         let last = hall.take().unwrap();
         last.works();
-        assert_eq!(halls.seat(guest(&listener, 50).0, 3), Seated::Full);
+        assert!(!halls.has_room(3, 9 * IDLE_MIN));
+        assert_eq!(halls.seat(guest(&listener, 9 * IDLE_MIN).0, 3), Seated::Full);
         drop(taken);
-        assert_eq!(halls.seat(guest(&listener, 60).0, 3), Seated::Yes);
+        assert!(halls.has_room(3, 9 * IDLE_MIN));
+        assert_eq!(halls.seat(guest(&listener, 9 * IDLE_MIN).0, 3), Seated::Yes);
+    }
+
+    /// While the boxes of all halves are full a newcomer waits outside; where there is no half it does not.
+    #[test]
+    fn full_boxes_have_no_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let halls = Halls::default();
+        assert!(halls.has_room(WAITING_MAX * 2, 1));
+        let hall = Hall::new(Waker::none());
+        halls.open(&hall);
+        for _ in 0..WAITING_MAX {
+            assert!(halls.has_room(WAITING_MAX * 2, 1));
+            assert_eq!(halls.seat(guest(&listener, 1).0, WAITING_MAX * 2), Seated::Yes);
+        }
+        assert!(!halls.has_room(WAITING_MAX * 2, 1));
+        assert!(hall.take().is_some() && halls.has_room(WAITING_MAX * 2, 1));
     }
 }

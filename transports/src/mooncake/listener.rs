@@ -13,10 +13,12 @@ use crate::clock::now;
 
 /// Before the next try where the system has no descriptor for another connection.
 const BREATH: Duration = Duration::from_millis(100);
+/// Before the next look whether there is room for a newcomer.
+const TURN: Duration = Duration::from_millis(2);
 /// Idle time before the system asks whether a peer's machine is still there.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Serves a port for ever: at most `most` connections at a time, and a peer's machine that takes no byte for `stall` is gone.
+/// Serves a port for ever: at most `most` connections at a time, others wait in the system's queue; and a peer's machine that takes no byte for `stall` is gone.
 pub(crate) async fn serve(
     listener: &TcpListener,
     halls: &Halls,
@@ -25,6 +27,9 @@ pub(crate) async fn serve(
 ) -> Infallible {
     let throttle = Throttle::default();
     loop {
+        while !halls.has_room(most, now()) {
+            tokio::time::sleep(TURN).await;
+        }
         let taken = match listener.accept().await {
             Ok((stream, from)) => take(stream, from, halls, most, stall).map_err(|error| (Some(from), error)),
             Err(error) => Err((None, error)),
