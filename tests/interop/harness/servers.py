@@ -3,6 +3,7 @@
 Each is started anew for each pair on a port of its own, and gone with it.
 """
 
+import ctypes
 import shutil
 import signal
 import socket
@@ -19,6 +20,13 @@ from comparison.system import Unavailable
 from .places import Places
 
 READY_S = 30
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def end_with_parent() -> None:
+    """In a child, before it becomes the server: however the tests end, it ends as well."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -52,7 +60,7 @@ class Server(Directory):
         self.port = free_port()
         command = self.command()
         with open(self.folder / f"{self.key}.log", "ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)
         until = time.monotonic() + READY_S
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > until:
