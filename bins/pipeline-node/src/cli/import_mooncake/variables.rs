@@ -88,7 +88,7 @@ pub(super) const ENGINE: &[Row] = &[
     ("MC_IB_TC", rdma("traffic_class", Number)),
     ("MC_IB_SL", rdma("service_level", Number)),
     ("MC_IB_PCI_RELAXED_ORDERING", rdma("relaxed_ordering", Flag)),
-    ("MC_NUM_QP_PER_EP", rdma("lanes", Number)),
+    ("MC_NUM_QP_PER_EP", rdma("queue_pairs", Number)),
     ("MC_MAX_WR", rdma("depth", Number)),
     ("MC_MAX_INLINE", rdma("inline", Bytes)),
     ("MC_MAX_EP_PER_CTX", rdma("endpoints", Number)),
