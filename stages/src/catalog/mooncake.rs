@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn all_of_it() {
         let said = of(
-            "listen = \"[::1]:12001\", data_listen = \"10.0.0.1:0\", advertise = \"node-7\", stall = 0, \
+            "listen = \"[::1]:12001\", data_listen = \"10.0.0.1:0\", advertise = \"node-7\", stall = \"0s\", \
                        metadata = \"etcd://10.0.0.9:2379\", protocol = \"v1\", max_handshake = \"8MiB\", connections = 9",
         );
         assert_eq!((said.listen.host.as_str(), said.listen.port), ("::1", 12001));

@@ -17,11 +17,18 @@ use crate::memory::{Guard, Regions};
 use crate::stall::{Looks, Stand};
 use crate::tcp::TURN_BYTES;
 use crate::tcp::inbox::{Inbox, Received};
+use crate::tcp::socket;
 use crate::wr::{Op, Refusal};
 
 /// How long what a refused peer still sends is thrown away: closing at once would reset the connection, and the status
 /// that says why would be lost on its way.
 const LINGER_NS: Nanos = 1_000_000_000;
+
+/// From this length on payload is only ever read to its place: what came along with a header is copied.
+const LARGE_BYTES: u64 = 32 << 10;
+/// Where more of a payload is missing, its connection wakes nobody for less. Mooncake sends payload in pieces of 64 KiB, and
+/// to be woken for each takes the CPU from whoever sends the next.
+const WORTH_WAKING_BYTES: u64 = 128 << 10;
 
 /// What a turn works with.
 pub(super) struct Turn<'a> {
@@ -45,6 +52,10 @@ pub(super) struct ServeLane {
     /// The WRITE at hand, and bytes of it that have come.
     write: Option<(Guard, Framing)>,
     filled: u64,
+    /// The last WRITE was a large one: then the next one is, as a rule.
+    large: bool,
+    /// Bytes that must have come before the socket says so.
+    awaited: u32,
     replies: Replies,
     readable: bool,
     ending: bool,
@@ -100,6 +111,8 @@ impl ServeLane {
             inbox: Inbox::new(1),
             write: None,
             filled: 0,
+            large: false,
+            awaited: 1,
             replies: Replies::new(),
             readable: false,
             ending: false,
@@ -136,7 +149,8 @@ impl ServeLane {
 
     /// Whether payload is on its way, and nothing but more of it makes work.
     pub(super) fn is_midstream(&self) -> bool {
-        self.write.is_some() && self.hungry && self.leaving.is_none() && !self.replies.is_blocked()
+        let comes_soon = self.write.is_some() && self.awaited == 1;
+        comes_soon && self.hungry && self.leaving.is_none() && !self.replies.is_blocked()
     }
 
     /// Whether a turn would get anywhere without waiting for the socket.
@@ -160,6 +174,8 @@ impl ServeLane {
         let stalled =
             looks.is_due(now) && self.stand.is_stalled(self.under_way() > 0, self.moved, now, looks);
         self.closed |= stalled;
+        // Bytes that are too few to wake anybody are no standstill.
+        self.readable |= looks.is_due(now) && self.awaited > 1;
         stalled
     }
 
@@ -167,10 +183,22 @@ impl ServeLane {
     pub(super) fn turn(&mut self, turn: &mut Turn<'_>) {
         let before = turn.bytes;
         while !self.closed && self.advance(turn) {}
+        if !self.readable && !self.closed {
+            self.wait();
+        }
         self.moved = self.moved.wrapping_add(turn.bytes - before);
         match self.under_way() {
             0 => self.guest.idles(turn.now),
             _ => self.guest.works(),
+        }
+    }
+
+    /// Says for how many bytes the socket shall wake us. Where it will not be told, it does for one.
+    fn wait(&mut self) {
+        let missing = self.write.as_ref().map_or(0, |(guard, _)| guard.len() - self.filled);
+        let awaited = if missing < LARGE_BYTES { 1 } else { missing.min(WORTH_WAKING_BYTES) as u32 };
+        if awaited != self.awaited && socket::wait_for(&self.guest.stream, awaited).is_ok() {
+            self.awaited = awaited;
         }
     }
 
@@ -221,7 +249,10 @@ impl ServeLane {
             self.inbox.consume(HEADER_BYTES);
             turn.left -= 1;
             match (turn.grant(&header), header.op) {
-                (Ok(guard), Op::Write) => (self.write, self.filled) = (Some((guard, header.framing)), 0),
+                (Ok(guard), Op::Write) => {
+                    self.large = guard.len() >= LARGE_BYTES;
+                    (self.write, self.filled) = (Some((guard, header.framing)), 0);
+                }
                 (Ok(guard), Op::Read) => self.replies.push(Reply {
                     status: (header.framing == Framing::V2).then_some(Status::Done),
                     payload: Some(guard),
@@ -272,6 +303,11 @@ impl ServeLane {
         if let Some((guard, _)) = &self.write {
             let missing = (guard.len() - self.filled) as usize;
             self.inbox.pieces().push(guard.ptr().wrapping_add(self.filled as usize), missing);
+            if self.large {
+                self.inbox.stop_at_pieces();
+            }
+        } else if self.large {
+            self.inbox.stop_after(HEADER_BYTES.saturating_sub(self.inbox.bytes().len()));
         }
         let socket = self.guest.stream.as_fd();
         // SAFETY: the piece is a range under the guard in `write`, which stays there.

@@ -24,6 +24,8 @@ pub(crate) struct Inbox {
     vector: Vector,
     /// The pieces do not reach the end of the payload: nothing may be read behind them.
     pieces_only: bool,
+    /// Bytes that the next receive may put into the buffer.
+    room_max: usize,
 }
 
 /// What one receive brought.
@@ -49,6 +51,7 @@ impl Inbox {
             placed: 0,
             vector: Vector::with_capacity(pieces + 1),
             pieces_only: false,
+            room_max: BUFFER_BYTES,
         }
     }
 
@@ -92,6 +95,11 @@ impl Inbox {
         self.pieces_only = true;
     }
 
+    /// What lies behind so many bytes has a place of its own, which is not known yet: the next receive leaves it where it is.
+    pub(crate) fn stop_after(&mut self, bytes: usize) {
+        self.room_max = bytes;
+    }
+
     /// Receives once: into the pieces, as far as a turn goes, then into the buffer.
     ///
     /// # Safety
@@ -108,7 +116,11 @@ impl Inbox {
             self.pieces_only = true;
         }
         let payload = self.vector.bytes();
-        let room = if std::mem::take(&mut self.pieces_only) { 0 } else { self.buffer.len() - self.end };
+        let room_max = std::mem::replace(&mut self.room_max, BUFFER_BYTES);
+        let room = match std::mem::take(&mut self.pieces_only) {
+            true => 0,
+            false => room_max.min(self.buffer.len() - self.end),
+        };
         self.vector.push(self.buffer[self.end..].as_mut_ptr(), room);
         // SAFETY: the caller's pieces are writable, and the buffer is ours.
         let got = unsafe { self.vector.receive(socket) };

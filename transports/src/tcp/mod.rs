@@ -21,7 +21,7 @@ mod ring;
 mod serve;
 mod settings;
 mod slots;
-mod socket;
+pub(crate) mod socket;
 mod source;
 mod transport;
 pub(crate) mod vector;

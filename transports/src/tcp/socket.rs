@@ -75,6 +75,26 @@ pub(super) fn bind_source(socket: &impl AsFd, source: SocketAddr) -> std::io::Re
     SockRef::from(socket).bind(&source.into())
 }
 
+/// The socket calls itself readable when so many bytes have come, or it has ended, or will take no more: where that many are
+/// on their way, whoever waits is not woken for less.
+///
+/// # Errors
+/// The system's reason.
+pub(crate) fn wait_for(socket: &impl AsFd, bytes: u32) -> std::io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the option takes an int, which lives through the call.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
 /// The kernel counts keepalive in seconds and refuses 0.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(Duration::from_secs(1))

@@ -74,8 +74,9 @@ fn story(kind: Kind) {
         load.join().unwrap();
         story.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
-    // Each node has a connection or two to its directory, as at the beginning.
-    until("no descriptor is left behind", || files().iter().zip(before).all(|(now, then)| *now <= then + 1));
+    // One a restart would be twenty. A lane of the client may have come since they were counted, and a directory is asked on a
+    // connection or two.
+    until("no descriptor is left behind", || files().iter().zip(before).all(|(now, then)| *now <= then + 6));
     nothing_piles_up(&server);
     for node in [&a, &b] {
         assert!(node.said("another node").is_empty() && node.said("panicked").is_empty());
