@@ -19,7 +19,19 @@ pub(super) fn make(
     _: u64,
     regions: &Arc<Regions>,
 ) -> Result<Arc<dyn Transport>, Error> {
-    Ok(Arc::new(MooncakeTcp::new(&config.name, settings(config), regions.clone())?))
+    let settings = settings(config);
+    if let Some(name) = settings.server_name.as_deref().filter(|name| !is_name(name)) {
+        let what = format!("transport `{}`: `server_name` = {name:?} cannot be a name", config.name);
+        return Err(Error::BadArgument(format!(
+            "{what}; write what others shall open, such as \"decode-0\""
+        )));
+    }
+    Ok(Arc::new(MooncakeTcp::new(&config.name, settings, regions.clone())?))
+}
+
+/// Mooncake takes anything; what is empty or has blanks in it is nobody's name by intent.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| c.is_control() || c.is_whitespace())
 }
 
 /// What a file says of a Mooncake transport: where it listens, what it is called, how it sends.
@@ -31,7 +43,9 @@ pub fn settings(config: &TransportConfig) -> Settings {
     let at = |key| values.text(key).and_then(|said| address::parse(said).ok());
     let at = |key| at(key).map(|read| HostPort::new(&read.host, read.port));
     let metadata = match values.text("metadata") {
-        None | Some(P2P) => Metadata::Peers,
+        None => Metadata::Peers,
+        // Not a host of that name, whose etcd would be asked for ever.
+        Some(said) if said.eq_ignore_ascii_case(P2P) => Metadata::Peers,
         Some(url) => Metadata::Central(url.to_owned()),
     };
     Settings {
@@ -70,6 +84,18 @@ mod tests {
     #[test]
     fn defaults_are_the_transports() {
         assert_eq!(of("lanes = 4"), Settings::default());
+    }
+
+    /// However it is written, a set-up without a directory is one; what is no name is refused before anything listens.
+    #[test]
+    fn odd_words() {
+        for word in ["P2PHANDSHAKE", "p2phandshake", "P2PHandshake"] {
+            assert_eq!(of(&format!("metadata = \"{word}\"")).metadata, Metadata::Peers, "{word}");
+        }
+        assert_eq!(
+            ["decode-0", "10.0.0.1:7", "", "a b", "a\n"].map(is_name),
+            [true, true, false, false, false]
+        );
     }
 
     /// What a file says arrives: both families of addresses, a directory, the first version of requests.

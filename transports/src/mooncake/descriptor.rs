@@ -113,6 +113,9 @@ pub enum Invalid {
     /// It speaks nothing, or has no name.
     #[error("its descriptor has no {0}")]
     Missing(&'static str),
+    /// A name that would write to the terminal of whoever reads it.
+    #[error("its descriptor has control characters in a name")]
+    Control,
     /// It speaks TCP and says no port.
     #[error("its descriptor speaks tcp and has no `tcp_data_port`")]
     NoPort,
@@ -187,6 +190,10 @@ impl Descriptor {
     fn check(&self) -> Result<(), Invalid> {
         if self.name.is_empty() {
             return Err(Invalid::Missing("name"));
+        }
+        let names = self.devices.iter().map(|device| &device.name).chain([&self.name]);
+        if names.into_iter().any(|name| name.contains(char::is_control)) {
+            return Err(Invalid::Control);
         }
         if matches!(&self.protocol, Protocol::One(one) if one.is_empty()) {
             return Err(Invalid::Missing("protocol"));
@@ -302,6 +309,8 @@ mod tests {
         assert_eq!(error("null\n"), Invalid::Null);
         assert_eq!(error(r#"{"name":"n","protocol":"tcp"}"#), Invalid::NoPort);
         assert_eq!(error(r#"{"name":"","protocol":"tcp","tcp_data_port":1}"#), Invalid::Missing("name"));
+        let evil = r#"{"name":"\u001b[31m\n","protocol":"tcp","tcp_data_port":1}"#;
+        assert_eq!(error(evil), Invalid::Control);
         for text in ["", "[]", "{}", r#"{"name":"n","protocol":"tcp","tcp_data_port":70000}"#] {
             assert!(matches!(error(text), Invalid::Json(_)), "{text}");
         }

@@ -29,6 +29,7 @@ pub(crate) struct Serving {
     pub(crate) regions: Arc<Regions>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) refusals: Throttle,
+    pub(crate) stalls: Throttle,
 }
 
 /// See the file's head.
@@ -111,8 +112,13 @@ impl MooncakeServe {
             return;
         }
         for lane in &mut self.lanes {
-            if lane.look(now, &self.looks) {
-                tracing::warn!(peer = %lane.guest.peer, "closed a data connection: a request on it stood still for too long");
+            if lane.look(now, &self.looks)
+                && let Some(unsaid) = self.shared.stalls.speak(now)
+            {
+                tracing::warn!(
+                    peer = %lane.guest.peer, unsaid,
+                    "closed a data connection: a request on it stood still for too long"
+                );
             }
         }
         if is_due {

@@ -49,7 +49,12 @@ struct Bound {
 impl Target {
     pub(crate) fn new(settings: Settings, regions: Arc<Regions>) -> Self {
         let buffers = Arc::<Buffers>::default();
-        let serving = Serving { regions, buffers: buffers.clone(), refusals: Default::default() };
+        let serving = Serving {
+            regions,
+            buffers: buffers.clone(),
+            refusals: Default::default(),
+            stalls: Default::default(),
+        };
         Self {
             settings,
             buffers,

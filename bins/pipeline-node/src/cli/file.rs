@@ -51,8 +51,9 @@ pub fn load(source: &Source) -> Result<Loaded, Failure> {
 }
 
 /// The same, for a node that only does a piece of work beside the one that may run from this file: it finds others in the
-/// directory, and does not take the other's name there.
+/// directory, and does not take the other's name there, nor its ports and its name among other engines.
 pub fn unpublished(mut config: Config) -> Config {
+    config.bystander = true;
     if let Some(directory) = &mut config.directory {
         directory.publishes = false;
     }

@@ -40,8 +40,12 @@ struct Place {
 impl Rig {
     fn new(stall: Duration) -> Self {
         let (regions, buffers) = (Arc::new(Regions::new(64)), Arc::<Buffers>::default());
-        let serving =
-            Serving { regions: regions.clone(), buffers: buffers.clone(), refusals: Default::default() };
+        let serving = Serving {
+            regions: regions.clone(),
+            buffers: buffers.clone(),
+            refusals: Default::default(),
+            stalls: Default::default(),
+        };
         let (halls, hall) = (Halls::default(), Hall::new(Waker::none()));
         halls.open(&hall);
         let mut half = MooncakeServe::new(hall, Arc::new(serving), Some(stall)).unwrap();

@@ -82,10 +82,21 @@ pub fn list(args: &ListArgs) -> Outcome {
         let value = String::from_utf8_lossy(value);
         match args.json {
             true => format!("{}\n", serde_json::json!({ "key": key, "value": value })),
-            false => format!("{key}\t{}\n", value.trim_end()),
+            false => format!("{}\t{}\n", harmless(key), harmless(value.trim_end())),
         }
     });
     file::print(&lines.collect::<String>())
+}
+
+/// Anybody may have put it there: a line is a line, and a terminal is left as it is.
+fn harmless(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+        line
+    })
 }
 
 fn store(from: &From) -> Result<std::sync::Arc<dyn Store>, Failure> {
@@ -98,4 +109,15 @@ fn ask<'a, T>(question: impl FnOnce(Nanos) -> BoxFuture<'a, Result<T, Error>>) -
     let runtime = runtime.map_err(|e| Failure::system(format!("cannot ask: {e}")))?;
     let by = clock::now() + ANSWER.as_nanos() as Nanos;
     runtime.block_on(async { question(by).await }).map_err(Failure::peer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Control characters are shown and not carried out; other text stays as it is.
+    #[test]
+    fn lines_are_harmless() {
+        assert_eq!(harmless("a\u{1b}[31m\nb\té"), "a\\u{1b}[31m\\nb\\té");
+    }
 }

@@ -92,7 +92,6 @@ fn bystander(config: Config) -> Config {
     config.segments.clear();
     config.node.listen = "127.0.0.1:0".into();
     config.node.advertise.clear();
-    config.bystander = true;
     config
 }
 
