@@ -14,9 +14,10 @@ use crate::fence::{Fence, Unfenced};
 pub struct PeerId(pub u32);
 
 /// Where a peer stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PeerState {
     /// Never reached, or being reached.
+    #[default]
     Connecting,
     /// Its control session stands.
     Up,

@@ -50,6 +50,7 @@ mod error;
 pub mod faults;
 mod hearing;
 mod memory;
+mod observation;
 mod peer;
 mod source;
 #[cfg(feature = "faults")]
@@ -58,11 +59,12 @@ pub mod watch;
 pub use drain::DrainReport;
 pub use engine::Engine;
 pub use error::Error;
+pub use observation::Observation;
 pub use peer::{Peer, Segment};
 pub use source::Source;
 
 pub use pipeline_configs::{Config, Finding, Findings, Loaded};
-pub use pipeline_graph::{Laggard, Snapshot};
+pub use pipeline_graph::{EdgeStats, Histogram, Laggard, Snapshot, StageStats, WorkerStats};
 pub use pipeline_stages::control::{PeerFailures, Remaining};
 pub use pipeline_stages::explain;
 pub use pipeline_stages::ledger::Usage;
@@ -70,7 +72,7 @@ pub use pipeline_stages::notices::{Notice, Notices};
 pub use pipeline_stages::peer::PeerState;
 pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};
 pub use pipeline_stages::topology::{Nearness, Sysfs, Topology};
-pub use pipeline_stages::traffic::NicStats;
+pub use pipeline_stages::traffic::{NicStats, PeerStats};
 pub use pipeline_stages::{
     AwaitError, Batch, DescriptorError, Doorbell, Failure, OnDoneError, Options, Pick, PrepareError,
     Prepared, Reason, Remote, Request, Status, SubmitError, Summary, WaitError, WhenDone,

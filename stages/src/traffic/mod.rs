@@ -2,6 +2,8 @@
 //! by a plain load and store once a batch of completions; whoever asks sums them up.
 //! Deliberately only what a reaper knows: what peers send here their own nodes count.
 
+mod peers;
+
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,6 +11,8 @@ use pipeline_transports::{NicFacts, NicId};
 
 use crate::control::NicFailures;
 use crate::world::World;
+
+pub use peers::PeerStats;
 
 /// The cells of one reaper: one writer, on lines of their own.
 #[derive(Default)]
