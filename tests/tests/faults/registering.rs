@@ -67,7 +67,8 @@ fn memories(count: u64) -> Vec<(pipeline_node::Memory, Access)> {
 }
 
 /// 64 regions, each of which takes a transport five milliseconds: with eight threads of a pool that `[limits] register` names
-/// they take less than half of what they take one after the other (an eighth, as a rule), at run time and at the start.
+/// they take less than half of what they take one after the other (an eighth, as a rule), at run time; and less at the start,
+/// which is more than that (in the best of three: on a busy machine all the rest of it may take as long).
 #[test]
 fn many_are_registered_at_once() {
     let slow = Rule::new(Site::Registration, When::Every(1), Effect::Delay(Duration::from_millis(5)));
@@ -89,7 +90,10 @@ fn many_are_registered_at_once() {
         }
         (started, registered)
     };
-    let (alone, together) = (took(&[]), took(&CREW));
+    let best = |set: &[&str]| {
+        (0..3).map(|_| took(set)).reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))).expect("three of them")
+    };
+    let (alone, together) = (best(&[]), best(&CREW));
     assert!(alone.1 >= Duration::from_millis(320), "{alone:?}");
     assert!(together.1 < alone.1 / 2, "{together:?} of {alone:?}");
     assert!(alone.0 >= Duration::from_millis(80) && together.0 < alone.0, "{together:?} of {alone:?}");

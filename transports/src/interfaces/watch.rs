@@ -44,6 +44,12 @@ impl Watch {
         found
     }
 
+    /// Whether the kernel has been asked and gave an answer.
+    #[cfg(test)]
+    pub(crate) fn has_asked(&self) -> bool {
+        self.state().told.is_some()
+    }
+
     /// Somebody refreshes it after every change from now on, or does not any more.
     pub fn watched(&self, is_watched: bool) {
         self.state().is_watched = is_watched;

@@ -118,9 +118,9 @@ impl Nics {
 
     /// See [`crate::Transport::nic_facts`].
     pub(super) fn facts(&self, nic: u16) -> NicFacts {
-        let (Some(declared), Some(on)) = (self.declared(nic), self.watch.interfaces()) else {
-            return NicFacts::default();
-        };
+        // The kernel is asked only where the file names a NIC: else there is nothing to tell, and this is asked often.
+        let Some(declared) = self.declared(nic) else { return NicFacts::default() };
+        let Some(on) = self.watch.interfaces() else { return NicFacts::default() };
         let through = interface(declared, &on);
         NicFacts {
             resting: illness(declared, &on),
@@ -188,5 +188,24 @@ impl Nics {
             }
         }
         next
+    }
+}
+
+#[cfg(all(test, not(pipeline_loom)))]
+mod tests {
+    use super::*;
+
+    /// A transport without NICs in the file asks the kernel for none when it is asked for their facts; one with NICs does.
+    #[test]
+    fn asks_the_kernel_only_about_declared_nics() {
+        let none = Nics::new(&[]);
+        assert_eq!(none.facts(0), NicFacts::default());
+        assert!(!none.watch.has_asked());
+        let lo = Nic { name: "lo".into(), address: None, device: Some("lo".into()) };
+        let one = Nics::new(&[lo]);
+        assert_eq!(one.facts(1), NicFacts::default());
+        assert!(!one.watch.has_asked(), "there is no second one");
+        one.facts(0);
+        assert!(one.watch.has_asked());
     }
 }

@@ -1,7 +1,7 @@
 //! What the system says of a running process: descriptors, memory, CPU time.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Open descriptors.
 pub fn descriptors(pid: u32) -> usize {
@@ -13,6 +13,22 @@ pub fn sockets(pid: u32) -> usize {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
     targets.filter(|to| to.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// As [`sockets`], once all of its threads sleep: a node that has just started may still have one for a moment, such as to
+/// ask the kernel for its interfaces.
+pub fn sockets_at_rest(pid: u32) -> usize {
+    let sleeps = |task: fs::DirEntry| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which is in brackets and may hold anything.
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'))
+    };
+    let begin = Instant::now();
+    while !fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten().all(sleeps) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "it never rests");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    sockets(pid)
 }
 
 /// Resident memory, bytes.

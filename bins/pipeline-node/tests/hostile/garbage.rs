@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pipeline_node::Request;
 
 use crate::node::Node;
-use crate::process::{descriptors, resident, sockets};
+use crate::process::{descriptors, resident, sockets, sockets_at_rest};
 use crate::rig::{done, engine, pattern, until};
 use crate::wire::{lane, preamble, session};
 
@@ -71,7 +71,7 @@ fn slow_loris() {
 fn abandoned_sessions_leave_nothing() {
     let node = Node::target("1MiB", &[]);
     let pid = node.child.id();
-    let idle = sockets(pid);
+    let idle = sockets_at_rest(pid);
     let abandon = |times| {
         for _ in 0..times {
             let (control, id) = session(&node.address);

@@ -6,7 +6,7 @@ use pipeline_node::{Options, Reason, Request};
 
 use crate::namespace::{Far, THERE, alone, connections};
 use crate::node::Node;
-use crate::process::sockets;
+use crate::process::{sockets, sockets_at_rest};
 use crate::rig::{PATIENCE, done, engine, nothing_left, reasons, until};
 use crate::wire;
 
@@ -40,7 +40,7 @@ fn clients_that_vanish_leave_nothing() {
         let (near, far) = (format!("127.0.0.1:{port}"), format!("10.7.0.1:{port}"));
         let there = Far::new();
         let held = || sockets(node.child.id());
-        let before = held();
+        let before = sockets_at_rest(node.child.id());
         let clients = there.run(move || {
             let client = |_| {
                 let (session, id) = wire::session(&far);
@@ -91,7 +91,7 @@ fn a_dead_wire_is_noticed_in_less_than_a_second() {
         let there = Far::new();
         let node =
             there.run(|| Node::target("16MiB", &["log.level='error'", &format!("node.listen='{THERE}:0'")]));
-        let before = sockets(node.child.id());
+        let before = sockets_at_rest(node.child.id());
         let client = engine(&["limits.silence='500ms'", "stages.split.slice='64KiB'"]);
         let region = client.allocate(16 << 20).unwrap();
         let peer = client.open(&node.address).unwrap();

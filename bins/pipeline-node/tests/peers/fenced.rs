@@ -7,7 +7,7 @@ use pipeline_node::{Batch, Engine, Options, Reason, Region, Request, Segment, Wa
 use rustix::process::Signal;
 
 use crate::node::Node;
-use crate::process::sockets;
+use crate::process::{sockets, sockets_at_rest};
 use crate::rig::{PATIENCE, bytes_of, done, engine, nothing_left, pattern, reasons, region_of, until};
 
 const MIB: u64 = 1 << 20;
@@ -82,7 +82,7 @@ fn newer_bytes_win() {
 #[test]
 fn no_lane_overtakes_the_fence() {
     let node = Node::target("16MiB", &[]);
-    let before = sockets(node.child.id());
+    let before = sockets_at_rest(node.child.id());
     let client = engine(&["transports.tcp.lanes=2", "limits.reconnect='20ms'"]);
     let peer = client.open(&node.address).unwrap();
     let kv = peer.segment("kv").unwrap();
