@@ -18,6 +18,7 @@ use crate::mark::Inside;
 use crate::node::Node;
 use crate::stage::{Arming, Polled};
 use crate::stats::cell::WorkerCell;
+use crate::stats::sched;
 use crate::sync::{Arc, Ordering};
 use crate::wait::{Pause, Slept, Waiting};
 
@@ -58,6 +59,7 @@ impl<T: Item> Worker<T> {
     /// Works until the engine stops; then fails what it still has in its hands.
     pub(crate) fn run(mut self) {
         let _inside = Inside::enter();
+        self.cell.thread.set(sched::this_thread());
         while !self.shared.stopping.load(Ordering::Acquire) {
             if self.turn() {
                 if self.found() {

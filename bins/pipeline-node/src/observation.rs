@@ -15,6 +15,11 @@ pub struct Observation {
     pub graph: Snapshot,
     /// What is taken of the ledger now, and what was counted of requests since the start: not subtracted.
     pub usage: Usage,
+    /// CPU time of the whole process, the application's own threads included.
+    pub cpu_ns: u64,
+    /// Time that stages which cut requests found no window and no slice for what waits there, summed over their workers. A
+    /// worker that sleeps meanwhile tells of it when it is awake again.
+    pub window_short_ns: u64,
     /// NICs of all transports, in the order of the file.
     pub nics: Vec<NicStats>,
     /// Peers that were opened, by label.
@@ -38,6 +43,8 @@ impl Observation {
         Self {
             graph: self.graph.since(&earlier.graph),
             usage: self.usage,
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            window_short_ns: self.window_short_ns.saturating_sub(earlier.window_short_ns),
             nics: nics.collect(),
             peers: peers.collect(),
         }
@@ -51,8 +58,15 @@ impl Engine {
         Observation {
             graph: self.stats(),
             usage: self.usage(),
+            cpu_ns: process_cpu_ns(),
+            window_short_ns: self.inner.world.ledger.window.short_ns(),
             nics: self.nics(),
             peers: self.inner.world.peer_stats(&self.peer_failures()),
         }
     }
+}
+
+fn process_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

@@ -150,7 +150,7 @@ impl Board {
             wake_ns: cell.wake_ns.get(),
             wake_cpu_ns: cell.wake_cpu_ns.get(),
             decisions: cell.decisions.get(),
-            ..line.clone()
+            ..line.on_cpu(cell)
         });
         Snapshot {
             at,

@@ -3,6 +3,7 @@
 pub(crate) mod board;
 pub(crate) mod cell;
 pub mod names;
+pub(crate) mod sched;
 pub mod table;
 
 pub use cell::Histogram;

@@ -125,6 +125,11 @@ pub struct WorkerStats {
     pub wake_cpu_ns: Nanos,
     /// How often an adaptive worker has changed how long it spins and yields.
     pub decisions: u64,
+    /// Time its thread was on a CPU, and [`Self::cpu_wait_ns`] how long it could have run and had none; both 0 where the
+    /// kernel does not tell, and for a worker without a thread.
+    pub cpu_ns: Nanos,
+    /// See [`Self::cpu_ns`].
+    pub cpu_wait_ns: Nanos,
 }
 
 impl Snapshot {
@@ -245,6 +250,12 @@ impl EdgeStats {
 }
 
 impl WorkerStats {
+    /// This line, with what the kernel tells of the thread.
+    pub(crate) fn on_cpu(&self, cell: &super::cell::WorkerCell) -> Self {
+        let (cpu_ns, cpu_wait_ns) = super::sched::of_thread(cell.thread.get()).unwrap_or_default();
+        Self { cpu_ns, cpu_wait_ns, ..self.clone() }
+    }
+
     fn subtract(&mut self, old: &Self) {
         take(&mut self.turns, old.turns);
         take(&mut self.busy_ns, old.busy_ns);
@@ -256,5 +267,7 @@ impl WorkerStats {
         take(&mut self.yields, old.yields);
         take(&mut self.refused_fds, old.refused_fds);
         take(&mut self.decisions, old.decisions);
+        take(&mut self.cpu_ns, old.cpu_ns);
+        take(&mut self.cpu_wait_ns, old.cpu_wait_ns);
     }
 }

@@ -15,6 +15,7 @@ use crate::engine::StartError;
 use crate::mark::Inside;
 use crate::signals;
 use crate::stats::cell::WorkerCell;
+use crate::stats::sched;
 use crate::sync::Arc;
 
 /// See the head of the file.
@@ -36,9 +37,11 @@ impl Crew {
         let count = decl.workers();
         let (ready, readies) = bounded(count);
         let (mut threads, mut failed) = (Vec::with_capacity(count), None);
+        let cells: Box<[Arc<WorkerCell>]> = (0..count).map(|_| Arc::default()).collect();
         let spawn = |thread: ThreadBuilder| {
             let name = decl.thread_name(thread.index());
-            match start(name.clone(), decl.cpu(thread.index()), ready.clone(), thread) {
+            let cell = cells[thread.index()].clone();
+            match start(name.clone(), decl.cpu(thread.index()), ready.clone(), (thread, cell)) {
                 Ok(handle) => threads.push(handle),
                 Err(source) => {
                     let why = std::io::Error::from(source.kind());
@@ -64,7 +67,6 @@ impl Crew {
             }
         };
         drop(ready);
-        let cells = (0..count).map(|_| Arc::default()).collect();
         let crew = Self { name: decl.name.clone(), pool, threads, cells };
         // Each thread tells once. One that could not be pinned is already gone, the others go with the crew.
         let pinned = readies.iter().take(crew.threads.len()).find_map(Result::err);
@@ -126,7 +128,7 @@ fn start(
     name: String,
     cpu: Option<usize>,
     ready: Sender<Result<(), StartError>>,
-    thread: ThreadBuilder,
+    (thread, cell): (ThreadBuilder, Arc<WorkerCell>),
 ) -> std::io::Result<JoinHandle<()>> {
     let worker = name.clone();
     let body = move || {
@@ -138,6 +140,7 @@ fn start(
         let _ = ready.send(pinned); // There is room for all.
         if is_ready {
             let _inside = Inside::enter();
+            cell.thread.set(sched::this_thread());
             thread.run();
         }
     };

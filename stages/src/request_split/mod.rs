@@ -5,6 +5,7 @@
 
 mod open;
 mod plan;
+mod shortage;
 mod sizes;
 mod straight;
 
@@ -27,6 +28,7 @@ use crate::window::{Class, Grant, Short};
 use crate::world::{Own, World};
 use open::Open;
 use plan::Plan;
+use shortage::Shortage;
 pub(crate) use sizes::Sizes;
 
 const WORDS: &[&str] = &["auto", "whole"];
@@ -76,7 +78,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     world.ledger.window.open_purse(shard.holder(), true);
     Ok(Box::new(Split {
         shard,
-        short: false,
+        short: Shortage::default(),
         sizes: Sizes::of(&making.world, making.values()),
         open: (0..peers).map(|_| Open::default()).collect(),
         ring: VecDeque::with_capacity(peers),
@@ -108,7 +110,7 @@ struct Split {
     /// Somebody found no window or no slot.
     starved: bool,
     /// The windows know that.
-    short: bool,
+    short: Shortage,
     /// The last run has cut something, and no poll has been since.
     turned: bool,
 }
@@ -166,10 +168,7 @@ impl Split {
             return Polled::Idle;
         }
         let turn = self.pick(world, out, now);
-        if self.starved != self.short {
-            self.short = self.starved;
-            world.ledger.window.say_short(self.short);
-        }
+        self.short.note(&world.ledger.window, self.starved, now);
         turn
     }
 
@@ -481,9 +480,7 @@ impl Split {
 impl Drop for Split {
     fn drop(&mut self) {
         self.world.ledger.window.open_purse(self.shard.holder(), false);
-        if self.short {
-            self.world.ledger.window.say_short(false);
-        }
+        self.short.end(&self.world.ledger.window);
         let Some(code) = self.holding.epitaph() else { return };
         let ledger = &*self.world.ledger;
         while let Some(key) = self.ready.pop() {

@@ -7,6 +7,7 @@ mod purse;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crossbeam_utils::CachePadded;
+use pipeline_graph::Nanos;
 
 use crate::peer::PeerId;
 pub(crate) use purse::Holder;
@@ -63,6 +64,8 @@ pub struct Window {
     on_top: CachePadded<AtomicU32>,
     /// How many are short.
     short: CachePadded<AtomicU32>,
+    /// Time that they have been short, together.
+    short_ns: CachePadded<AtomicU64>,
     shares: Box<[Share]>,
     /// One a worker that cuts, if they are several.
     purses: Box<[Purse]>,
@@ -139,6 +142,7 @@ impl Window {
             bytes: CachePadded::default(),
             on_top: CachePadded::default(),
             short: CachePadded::default(),
+            short_ns: CachePadded::default(),
             shares: (0..peers).map(|_| Share::default()).collect(),
             purses: Box::default(),
         }
@@ -171,6 +175,16 @@ impl Window {
     /// Bytes in flight over all peers: what is charged, without what workers have in their purses.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed).saturating_sub(self.in_purses(None, None).bytes)
+    }
+
+    /// Somebody who cuts has found no window for so long.
+    pub(crate) fn was_short(&self, ns: Nanos) {
+        self.short_ns.fetch_add(ns, Relaxed);
+    }
+
+    /// Time that those who cut have found no window so far, summed over them.
+    pub fn short_ns(&self) -> Nanos {
+        self.short_ns.load(Relaxed)
     }
 
     /// Whether nothing is in flight to anybody.
