@@ -8,6 +8,7 @@ use crate::finding::Finding;
 use crate::schema::{Change, Key, Kind, Values};
 use crate::suggest;
 use crate::tree::{Node, Tree};
+use crate::units::show_nanos;
 use crate::value::Scope;
 
 /// A microsecond of CPU is worth a quarter of one of latency: then it pays to stay awake while somebody else in the same
@@ -68,6 +69,23 @@ pub const KEYS: &[Key] = &[
         ..Key::PLAIN
     },
 ];
+
+/// As TOML: the word that means it, or the table.
+pub fn written(wait: &Wait) -> String {
+    if let Some((word, _)) = WORDS.iter().find(|(_, means)| means == wait) {
+        return format!("\"{word}\"");
+    }
+    let times = [("spin", wait.spin_ns), ("yield", wait.yield_ns), ("park", wait.park_ns)];
+    let mut keys: Vec<String> =
+        times.iter().map(|(key, ns)| format!("{key} = \"{}\"", show_nanos(*ns))).collect();
+    if wait.adaptive {
+        keys.push("adaptive = true".to_owned());
+        if wait.price_percent != PRICE_PERCENT {
+            keys.push(format!("price = \"{}%\"", wait.price_percent));
+        }
+    }
+    format!("{{ {} }}", keys.join(", "))
+}
 
 /// Reads it; what cannot be read counts as adaptive, with a finding.
 pub fn read(pool: &str, node: &Node, scope: &mut Scope<'_>) -> Wait {

@@ -49,6 +49,7 @@ mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod hearing;
+pub mod limit;
 mod memory;
 mod observation;
 mod peer;
@@ -59,6 +60,7 @@ pub mod watch;
 pub use drain::DrainReport;
 pub use engine::Engine;
 pub use error::Error;
+pub use limit::{Because, Knob, Limit, limit};
 pub use observation::Observation;
 pub use peer::{Peer, Segment};
 pub use source::Source;

@@ -1,0 +1,161 @@
+//! An interval as rules look at it: shares of time, who runs what, what lies between. Deliberately no judgement here.
+
+use pipeline_configs::{Config, StageConfig};
+use pipeline_graph::{Blueprint, EdgeDecl, EdgeStats, Mode, PoolDecl, StageDecl, StageStats, WorkerStats};
+
+use crate::observation::Observation;
+
+/// See the head of the file.
+pub(crate) struct Look<'a> {
+    pub(crate) interval: &'a Observation,
+    pub(crate) config: &'a Config,
+    /// CPUs' worth of time that the process may use.
+    pub(crate) cpus: f64,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn blueprint(&self) -> &'a Blueprint {
+        &self.config.blueprint
+    }
+
+    /// A time as a share of the interval: of one thread's time, so that of several may be more than 1.
+    pub(super) fn share(&self, ns: u64) -> f64 {
+        ns as f64 / (self.interval.graph.elapsed_ns as f64).max(1.0)
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.interval.graph.elapsed_ns as f64 / 1e9
+    }
+
+    // ---- workers ---------------------------------------------------------------------------------------
+
+    pub(super) fn workers(&self) -> &'a [WorkerStats] {
+        &self.interval.graph.workers
+    }
+
+    /// The worker with least time left, and the share of its time that it was busy.
+    pub(super) fn busiest(&self) -> Option<(&'a WorkerStats, f64)> {
+        let all = self.workers().iter().map(|worker| (worker, self.share(worker.busy_ns)));
+        all.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Its workers.
+    pub(super) fn of_pool(&self, pool: &str) -> impl Iterator<Item = &'a WorkerStats> {
+        let pool = pool.to_owned();
+        self.workers().iter().filter(move |worker| worker.pool == pool)
+    }
+
+    pub(super) fn pool(&self, name: &str) -> Option<&'a PoolDecl> {
+        self.blueprint().pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// Share of the time in which a worker could have slept and looked for work instead.
+    pub(super) fn looking(&self, worker: &WorkerStats) -> f64 {
+        (1.0 - self.share(worker.parked_ns) - self.share(worker.busy_ns)).max(0.0)
+    }
+
+    /// CPUs that a worker wants: where the kernel tells, as long as it ran or could have run; else, as long as it did not sleep.
+    pub(super) fn wants(&self, worker: &WorkerStats) -> f64 {
+        match worker.cpu_ns + worker.cpu_wait_ns {
+            0 if worker.turns == 0 => 0.0,
+            0 => (1.0 - self.share(worker.parked_ns)).max(0.0),
+            ns => self.share(ns),
+        }
+    }
+
+    /// CPUs that all threads of the process want: of those that are not workers, what they got.
+    pub(super) fn wanted_cpus(&self) -> f64 {
+        let ours: u64 = self.workers().iter().map(|worker| worker.cpu_ns).sum();
+        let others = if ours > 0 { self.share(self.interval.cpu_ns.saturating_sub(ours)) } else { 0.0 };
+        self.workers().iter().map(|worker| self.wants(worker)).sum::<f64>() + others
+    }
+
+    // ---- stages ----------------------------------------------------------------------------------------
+
+    pub(super) fn stages(&self) -> impl Iterator<Item = (usize, &'a StageStats)> {
+        self.interval.graph.stages.iter().enumerate()
+    }
+
+    pub(super) fn stage(&self, index: usize) -> Option<&'a StageStats> {
+        self.interval.graph.stages.get(index)
+    }
+
+    /// Stages of a type, with what the file says of them.
+    pub(super) fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&'a StageStats, &'a StageConfig)> {
+        let kind = kind.to_owned();
+        let both = self.interval.graph.stages.iter().zip(&self.config.stages);
+        both.filter(move |(_, said)| said.kind == kind)
+    }
+
+    /// What the workers of a pool run: its own stages, and those without a pool that they reach.
+    pub(super) fn run_by(&self, pool: &str) -> Vec<(usize, &'a StageStats)> {
+        let at = self.blueprint().pool(pool);
+        let is_own = |stage: usize| self.blueprint().stages.get(stage).is_some_and(|s| s.pool == at);
+        let mut run: Vec<usize> = (0..self.blueprint().stages.len()).filter(|s| is_own(*s)).collect();
+        let mut next = 0;
+        while next < run.len() {
+            let reached = self.blueprint().edges.iter().filter(|edge| {
+                edge.from == Some(run[next])
+                    && edge.mode == Mode::Inline
+                    && self.blueprint().stages.get(edge.to).is_some_and(|s| s.pool.is_none())
+            });
+            let new: Vec<usize> = reached.map(|edge| edge.to).filter(|to| !run.contains(to)).collect();
+            run.extend(new);
+            next += 1;
+        }
+        run.into_iter().filter_map(|s| Some((s, self.stage(s)?))).collect()
+    }
+
+    pub(super) fn declared(&self, stage: usize) -> Option<&'a StageDecl> {
+        self.blueprint().stages.get(stage)
+    }
+
+    // ---- edges -----------------------------------------------------------------------------------------
+
+    pub(super) fn edges(&self) -> impl Iterator<Item = (&'a EdgeDecl, &'a EdgeStats)> {
+        self.blueprint().edges.iter().zip(&self.interval.graph.edges)
+    }
+
+    /// The queues that lead to a stage.
+    pub(super) fn queues_to(&self, stage: usize) -> impl Iterator<Item = (&'a EdgeDecl, &'a EdgeStats)> {
+        self.edges().filter(move |(edge, _)| edge.to == stage && matches!(edge.mode, Mode::Queue { .. }))
+    }
+
+    // ---- what moved ------------------------------------------------------------------------------------
+
+    /// Bytes and slices that this node's own requests moved.
+    pub(super) fn moved(&self) -> (u64, u64) {
+        let nics = &self.interval.nics;
+        (nics.iter().map(|nic| nic.bytes).sum(), nics.iter().map(|nic| nic.slices).sum())
+    }
+
+    /// Slices that are with peers now.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.interval.peers.iter().map(|peer| peer.outstanding).sum()
+    }
+
+    /// Requests that are under way.
+    pub(super) fn open_requests(&self) -> f64 {
+        f64::from(self.interval.usage.requests)
+    }
+}
+
+/// `83 %`.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share.clamp(0.0, 1.0))
+}
+
+/// `12.5 us`, `3.1 ms`, `1.2 s`.
+pub(super) fn time(ns: f64) -> String {
+    match ns {
+        _ if ns < 1e3 => format!("{ns:.0} ns"),
+        _ if ns < 1e6 => format!("{:.1} us", ns / 1e3),
+        _ if ns < 1e9 => format!("{:.1} ms", ns / 1e6),
+        _ => format!("{:.1} s", ns / 1e9),
+    }
+}
+
+/// `1 thread`, `8 threads`.
+pub(super) fn threads(count: usize) -> String {
+    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+}

@@ -1,0 +1,286 @@
+//! One observation for each verdict, made by hand; and what all verdicts have in common.
+
+use pipeline_stages::peer::PeerState;
+
+use super::fixture::{SECOND, Seen};
+use super::{Because, Knob, Limit, RULES};
+use crate::source::Source;
+
+/// A node that carries small requests: its worker has half of its time.
+fn at_work(lines: &str) -> Seen {
+    let mut seen = Seen::of(lines);
+    for stage in ["admit", "split", "route", "select", "post", "reap", "notify"] {
+        seen.worked(stage, 50, 80_000);
+    }
+    seen.ran("nic", 450, 100);
+    seen.under_way(64, 8, 80_000, 4096);
+    seen
+}
+
+fn knob(limit: &Limit) -> (&str, &str, &str) {
+    let knob = limit.knob.as_ref().unwrap_or_else(|| panic!("no knob: {limit}"));
+    (&knob.path, &knob.now, &knob.better)
+}
+
+/// What a knob says is so: the file has such a key, with that value, and loads with the better one.
+fn is_real(seen: &Seen, knob: &Knob) {
+    let load = |set: Vec<String>| {
+        let loaded = Source::text("node.toml", &seen.toml).set(set.clone()).load();
+        loaded.unwrap_or_else(|e| panic!("{set:?}: {}", e.text()))
+    };
+    let value = |loaded: &pipeline_configs::Loaded| {
+        let shown = pipeline_configs::show::show(loaded, &pipeline_stages::catalog::catalog());
+        let path = knob.path.trim_end_matches(".queue");
+        let found = shown.iter().find(|s| s.path == path);
+        found.map(|s| s.value.clone()).unwrap_or_else(|| panic!("no key {path}"))
+    };
+    let (before, after) =
+        (value(&load(vec![])), value(&load(vec![format!("{}={}", knob.path, knob.better)])));
+    assert_ne!(before, after, "{knob}");
+    let is = |shown: &str, said: &str| match knob.path.strip_suffix(".queue") {
+        Some(_) => shown.contains(&format!("queue = {said},")),
+        None if knob.path.starts_with("edges") => {
+            said == "\"inline\"" || shown.starts_with(said.trim_end_matches(" }"))
+        }
+        None => shown == said,
+    };
+    assert!(
+        is(&before, &knob.now) || knob.now == "{ spin = \"100ms\", yield = \"0s\", park = \"1s\" }",
+        "{before}: {knob}"
+    );
+    assert!(is(&after, &knob.better), "{after}: {knob}");
+}
+
+/// Nothing asked, nothing said of stages.
+#[test]
+fn idle() {
+    let limit = Seen::of("").limit();
+    assert_eq!((limit.because, &limit.stage, &limit.knob), (Because::Idle, &None, &None));
+}
+
+/// A pool of its own that has no time left is named by its stage; another thread is what to try, while there is a CPU for it.
+#[test]
+fn a_stage_without_time() {
+    let mut seen = at_work(
+        "pools.front = { threads = 1 }\nstages.split.pool = \"front\"\nstages.admit.pool = \"front\"\nedges.\"split -> route\".queue = 64",
+    );
+    seen.worked("split", 850, 80_000);
+    seen.ran("front", 930, 20);
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Busy, Some("split")));
+    assert!(limit.words.starts_with("stage `split` takes 85 % of pool `front` (1 thread)"), "{limit}");
+    assert_eq!(knob(&limit), ("pools.front.threads", "1", "2"));
+    is_real(&seen, limit.knob.as_ref().unwrap());
+    seen.cpus = 1.5;
+    let limit = seen.limit();
+    assert_eq!((limit.because, &limit.knob), (Because::Busy, &None), "{limit}");
+    assert!(limit.words.contains("no CPU for another thread"), "{limit}");
+}
+
+/// Where stages share a worker the worker is what is used up; the stage with the largest share is the culprit, one without a
+/// pool included, and the next one is named too if it takes nearly as much.
+#[test]
+fn stages_share_a_worker() {
+    let mut seen = at_work("");
+    seen.worked("notify", 300, 80_000);
+    seen.worked("reap", 280, 80_000);
+    seen.ran("nic", 900, 50);
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Busy, Some("notify")), "{limit}");
+    assert!(limit.words.contains("`reap` 28 %"), "{limit}");
+}
+
+/// Of many workers one has all the work: what deals it out is what to turn, not the number of threads.
+#[test]
+fn one_worker_of_many() {
+    let mut seen = at_work("pools.nic = { threads = 4 }");
+    seen.ran("nic/0", 950, 20);
+    seen.ran("nic/1", 100, 0);
+    let limit = seen.limit();
+    assert_eq!(knob(&limit), ("stages.admit.spread", "1", "2"), "{limit}");
+    is_real(&seen, limit.knob.as_ref().unwrap());
+}
+
+/// Slices far below what the transport likes: what each costs is what fills the worker.
+#[test]
+fn small_slices() {
+    let mut seen = at_work("stages.split.slice = \"4KiB\"");
+    seen.worked("split", 200, 1_000);
+    seen.ran("nic", 950, 20);
+    let limit = seen.limit();
+    assert_eq!(knob(&limit), ("stages.split.slice", "\"4KiB\"", "\"auto\""), "{limit}");
+    is_real(&seen, limit.knob.as_ref().unwrap());
+}
+
+/// Eight threads that spin on two CPUs: whatever stages say, threads wait for CPUs, and sleeping is what helps. If they do
+/// sleep, fewer of them.
+#[test]
+fn too_many_threads() {
+    let wait = "{ spin = \"100ms\", yield = \"0s\", park = \"1s\" }";
+    for (wait, turn) in
+        [(wait, "pools.nic.wait"), ("\"spin\"", "pools.nic.wait"), ("\"park\"", "pools.nic.threads")]
+    {
+        let mut seen = at_work(&format!("pools.nic = {{ threads = 8, wait = {wait} }}"));
+        seen.cpus = 2.0;
+        for at in 0..8 {
+            let (busy, looked) = if turn.ends_with("wait") { (100, 900) } else { (950, 0) };
+            let name = format!("nic/{at}");
+            seen.ran(&name, busy, looked);
+            (seen.worker(&name).cpu_ns, seen.worker(&name).cpu_wait_ns) = (SECOND / 4, 3 * SECOND / 4);
+        }
+        seen.interval.cpu_ns = 2 * SECOND;
+        let limit = seen.limit();
+        assert_eq!((limit.because, knob(&limit).0), (Because::Cpu, turn), "{limit}");
+        assert!(limit.words.starts_with("threads want 8.0 CPUs and there are 2.0"), "{limit}");
+        is_real(&seen, limit.knob.as_ref().unwrap());
+        // A kernel that does not tell: who does not sleep wants a CPU.
+        for at in 0..8 {
+            let worker = seen.worker(&format!("nic/{at}"));
+            (worker.cpu_ns, worker.cpu_wait_ns) = (0, 0);
+        }
+        assert_eq!(seen.limit().because, Because::Cpu);
+    }
+}
+
+/// Other programs have the CPUs: that is not this file's threads being too many, and a stage that has no time left is named.
+#[test]
+fn other_programs() {
+    let mut seen = at_work("");
+    seen.worked("post", 600, 80_000);
+    seen.ran("nic", 950, 20);
+    seen.cpus = 2.0;
+    (seen.worker("nic").cpu_ns, seen.worker("nic").cpu_wait_ns) = (SECOND / 2, SECOND / 2);
+    seen.interval.cpu_ns = SECOND / 2;
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Busy, Some("post")), "{limit}");
+    assert!(limit.words.contains("50 % of it without a CPU"), "{limit}");
+}
+
+/// A small window that drains in less than a round trip is what to enlarge; one that takes long to drain is full because the
+/// wire is slower, and then lanes are what to try.
+#[test]
+fn windows() {
+    let mut seen = at_work("limits.bytes_in_flight = \"64KiB\"");
+    seen.interval.window_short_ns = 8 * SECOND / 10;
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Window, Some("split")), "{limit}");
+    assert_eq!(knob(&limit), ("limits.bytes_in_flight", "\"64KiB\"", "\"256KiB\""));
+    is_real(&seen, limit.knob.as_ref().unwrap());
+
+    let mut seen = at_work("");
+    seen.interval.window_short_ns = 9 * SECOND / 10;
+    seen.interval.nics[0].bytes = SECOND / 5;
+    let limit = seen.limit();
+    assert_eq!(
+        (limit.because, knob(&limit)),
+        (Because::Window, ("transports.tcp.lanes", "2", "4")),
+        "{limit}"
+    );
+    assert!(limit.words.contains("the wire or the peer is slower"), "{limit}");
+    is_real(&seen, limit.knob.as_ref().unwrap());
+
+    let mut seen = at_work("limits.slices = 160\nlimits.bytes_in_flight = \"1GiB\"");
+    seen.interval.window_short_ns = 9 * SECOND / 10;
+    let limit = seen.limit();
+    assert_eq!(knob(&limit), ("limits.slices", "160", "320"), "{limit}");
+    is_real(&seen, limit.knob.as_ref().unwrap());
+}
+
+/// A queue of one batch whose reader has time is too short; if its reader has none, the reader is the limit, and not who is
+/// blocked by it.
+#[test]
+fn a_full_queue() {
+    let lines = "pools.front = { threads = 1 }\nedges.\"select -> post\".queue = 1\n\
+                 stages = { admit.pool = \"front\", split.pool = \"front\", route.pool = \"front\", select.pool = \"front\" }";
+    let mut seen = at_work(lines);
+    seen.stage("select").blocked_ns = 4 * SECOND / 10;
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Queue, Some("post")), "{limit}");
+    assert_eq!(knob(&limit), ("edges.\"select -> post\".queue", "1", "64"));
+    is_real(&seen, limit.knob.as_ref().unwrap());
+    seen.worked("post", 700, 80_000);
+    seen.ran("nic", 960, 10);
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Busy, Some("post")), "{limit}");
+}
+
+/// Whoever submits is turned away at the entrance although the first stage has time.
+#[test]
+fn a_full_entrance() {
+    let mut seen = at_work("edges.\"submit -> admit\".queue = 1");
+    (seen.edge("submit -> admit").pushed, seen.edge("submit -> admit").rejected) = (60_000, 20_000);
+    let limit = seen.limit();
+    assert_eq!(knob(&limit), ("edges.\"submit -> admit\".queue", "1", "64"), "{limit}");
+    is_real(&seen, limit.knob.as_ref().unwrap());
+}
+
+/// Slices that wait far longer for a stage than it works on them: the edge goes inline where both ends share a pool, else the
+/// worker stays awake, else nothing but more at a time helps.
+#[test]
+fn hand_overs() {
+    let mut seen = at_work("edges.\"route -> select\".queue = 8\nedges.\"select -> post\".queue = 8");
+    seen.stage("select").wait.record(90_000, 10_000);
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Queue, Some("select")), "{limit}");
+    assert_eq!(knob(&limit), ("edges.\"route -> select\"", "{ queue = 8 }", "\"inline\""));
+    is_real(&seen, limit.knob.as_ref().unwrap());
+}
+
+/// A worker that is woken for each batch, while requests wait for that.
+#[test]
+fn wake_ups() {
+    let mut seen = at_work("pools.nic.wait = \"park\"");
+    seen.ran("nic", 200, 0);
+    (seen.worker("nic").parks, seen.worker("nic").wakes) = (15_000, 9_000);
+    let limit = seen.limit();
+    assert_eq!(
+        (limit.because, knob(&limit)),
+        (Because::Sleep, ("pools.nic.wait", "\"park\"", "\"adaptive\"")),
+        "{limit}"
+    );
+    is_real(&seen, limit.knob.as_ref().unwrap());
+    seen.worker("nic").timed_wakes = 15_000;
+    assert_eq!(seen.limit().because, Because::Application, "sleeps that nothing ended cost nobody anything");
+}
+
+/// A peer that is down, that is up and answers nothing, and that answers slowly.
+#[test]
+fn peers() {
+    let mut seen = at_work("");
+    seen.interval.nics[0].slices = 0;
+    let limit = seen.limit();
+    assert_eq!(limit.because, Because::Peer);
+    assert!(limit.words.contains("peer `b` has 8 slices and has answered none in 1.0 s"), "{limit}");
+    let peer = &mut seen.interval.peers[0];
+    (peer.state, peer.outstanding, peer.reason) = (PeerState::Down, 0, "connection refused".into());
+    assert_eq!(seen.limit().words, "64 requests wait for peer `b`, which is down: connection refused");
+
+    let mut seen = at_work("");
+    seen.interval.peers[0].outstanding = 60;
+    let limit = seen.limit();
+    assert_eq!((limit.because, knob(&limit).0), (Because::Peer, "transports.tcp.lanes"), "{limit}");
+    assert!(limit.words.starts_with("94 % of the slices under way are with peers, most with `b`"), "{limit}");
+}
+
+/// All have time and nothing is full: whoever submits could submit more.
+#[test]
+fn the_application() {
+    let limit = at_work("").limit();
+    assert_eq!((limit.because, &limit.knob), (Because::Application, &None));
+    assert!(limit.words.contains("`nic`) has 55 % of its time left"), "{limit}");
+}
+
+/// Every kind of limit has a rule, and each rule says in one sentence when it applies. An observation of nothing, of no
+/// time and of a file without anything it speaks of breaks none of them.
+#[test]
+fn rules_are_whole() {
+    for because in Because::ALL {
+        assert!(RULES.iter().any(|rule| rule.because == because), "{because:?}");
+    }
+    assert!(RULES.iter().all(|rule| rule.says.len() > 20 && !rule.says.ends_with('.')));
+    let mut seen = at_work("");
+    seen.interval.graph.elapsed_ns = 0;
+    seen.limit();
+    seen.interval = Default::default();
+    assert_eq!(seen.limit().because, Because::Idle);
+}
