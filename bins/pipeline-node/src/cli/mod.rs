@@ -21,7 +21,9 @@ mod quantity;
 mod run;
 mod schema;
 mod show;
+mod tune;
 mod validate;
+mod work;
 
 use std::process::ExitCode;
 
@@ -56,6 +58,8 @@ enum Command {
     Compare(compare::Args),
     Copy(copy::Args),
     Directory(directory::Args),
+    #[command(hide = true)]
+    Tune(Box<tune::Args>),
     GenerateTrace(generate_trace::Args),
     ImportMooncake(import_mooncake::Args),
     /// The other half of the bare loop that `bench` compares with.
@@ -78,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::Directory(args) => directory::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::GenerateTrace(args) => generate_trace::run(&args),
         Command::ImportMooncake(args) => import_mooncake::run(&args),
         Command::CeilingTarget => bench::ceiling::target(),

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use pipeline_transports::Op;
 use pipeline_transports::tcp::ceiling::{CeilingSettings, Wait};
 
-use super::args::{Args, Over};
-use super::work::Shape;
+use super::args::Args;
 use crate::cli::bench::ceiling::{Bare, Ceiling};
 use crate::cli::exit::Failure;
 use crate::cli::load::Direction;
 use crate::cli::load::tally::{Tally, ratio};
+use crate::cli::work::{Over, Shape};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
@@ -40,7 +40,7 @@ impl BareLoop {
             return Ok(Self::Copy);
         }
         let settings = CeilingSettings {
-            op: match args.op() {
+            op: match args.work.op() {
                 Direction::Read => Op::Read,
                 Direction::Write => Op::Write,
             },

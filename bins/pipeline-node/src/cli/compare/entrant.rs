@@ -9,10 +9,10 @@ use pipeline_node::Source;
 use pipeline_stages::catalog::mover;
 use pipeline_transports::Mover;
 
-use super::application::Application;
-use super::args::{Args, Over};
+use super::args::Args;
 use crate::cli::exit::Failure;
 use crate::cli::file::{self, count};
+use crate::cli::work::{Application, Over};
 
 /// A file.
 pub struct Entrant {

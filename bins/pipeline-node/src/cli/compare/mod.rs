@@ -2,26 +2,19 @@
 //! against one target. Deliberately nothing that `bench` does not measure as well: what is added is that the figures of
 //! several files can stand beside each other.
 
-mod against;
-mod application;
 mod args;
 mod bare;
 mod entrant;
 mod figure;
 mod json;
 mod markdown;
-mod measured;
-mod over;
 mod progress;
 mod report;
 mod rounds;
-mod session;
 mod table;
-mod work;
 
 use std::io::IsTerminal;
 
-use against::Against;
 pub use args::Args;
 use bare::BareLoop;
 use entrant::{Entrant, Why, entrants};
@@ -30,12 +23,12 @@ use progress::Progress;
 use report::{Place, columns, rows};
 use rounds::{Results, Rounds};
 use table::Mark;
-use work::Course;
 
 use super::exit::{Failure, Outcome};
 use super::file;
 use super::load::machine::machine;
 use super::logs;
+use super::work::{Against, Course};
 
 /// Runs it.
 ///
@@ -43,7 +36,7 @@ use super::logs;
 /// 78 and 71 for files that do not validate or do not start, 1 for work that fails, 69 when the target cannot be reached; all
 /// others run nevertheless.
 pub fn run(args: &Args) -> Outcome {
-    let course = Course::new(args)?;
+    let course = Course::new(&args.work)?;
     let mut entrants = entrants(args);
     logs::install("warn", false);
     let files = entrants.iter().filter(|entrant| entrant.state.is_ok()).count();
@@ -64,7 +57,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn measure(args: &Args, course: &Course, entrants: &mut [Entrant]) -> Outcome {
-    let against = Against::start(args, course.target_bytes())?;
+    let against = Against::start(args.whom(), course.target_bytes())?;
     let bare = BareLoop::start(args)?;
     let rounds = Rounds { args, course, against: &against, bare: &bare };
     let about = rounds.about(entrants).as_secs_f64();
@@ -190,7 +183,7 @@ mod tests {
         let explained: Vec<&str> = help.lines().take_while(|line| !line.is_empty()).collect();
         let explained = explained.join("\n");
         for work in ["sweep", "latency", "trace"] {
-            let columns = columns(&Course::new(&args(&["--work", work])).unwrap());
+            let columns = columns(&Course::new(&args(&["--work", work]).work).unwrap());
             for (i, column) in columns.iter().enumerate() {
                 let name = match column.group {
                     "GB/s" | "Mslices/s" | "CPU us" => column.group,

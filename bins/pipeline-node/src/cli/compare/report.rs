@@ -3,10 +3,9 @@
 
 use super::entrant::{Entrant, Ready, Why};
 use super::figure::Figure;
-use super::measured::Measured;
 use super::rounds::Results;
-use super::work::{Course, Shape};
 use crate::cli::bench::ceiling::Bare;
+use crate::cli::work::{Course, Measured, Shape};
 
 /// The size of batches whose CPU time a table shows.
 const MIDDLE: u64 = 64 << 10;

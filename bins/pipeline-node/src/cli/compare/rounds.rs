@@ -4,17 +4,14 @@
 
 use std::time::Duration;
 
-use super::against::Against;
 use super::args::Args;
 use super::bare::BareLoop;
 use super::entrant::{Entrant, Ready, Why};
 use super::figure::counting;
-use super::measured::Measured;
 use super::progress::Progress;
-use super::session::{IDLE, SETTLE, Session};
-use super::work::{Course, Shape};
 use crate::cli::bench::ceiling::Bare;
 use crate::cli::exit::Failure;
+use crate::cli::work::{Against, Course, IDLE, Measured, SETTLE, Session, Shape};
 
 /// What a start, a way to the target and a stop take together, about.
 const START: Duration = Duration::from_millis(200);
@@ -132,15 +129,15 @@ impl Rounds<'_> {
     fn turn(&self, entrant: &Entrant, is_filled: &mut bool) -> Result<Option<(Vec<Measured>, f64)>, Failure> {
         let Ok(ready) = &entrant.state else { return Ok(None) };
         let of_file = |failure: Failure| failure.of(&entrant.file.display());
-        let session =
-            Session::start(ready, self.against, &self.args.segment, self.course).map_err(of_file)?;
-        let (shapes, duration) = (&self.course.shapes, self.duration());
-        let cells: Result<Vec<Measured>, String> = match &self.course.story {
-            Some(story) => session.replay(story, *is_filled).map(|measured| vec![measured]),
-            None => session
-                .touch(shapes, !*is_filled)
-                .and_then(|()| shapes.iter().map(|shape| session.cell(shape, duration)).collect()),
-        };
+        let session = Session::start(
+            ready.config.clone(),
+            ready.application.waits,
+            self.against,
+            &self.args.segment,
+            self.course,
+        )
+        .map_err(of_file)?;
+        let cells = session.run(self.course, self.duration(), *is_filled);
         let cells = cells.map_err(|trouble| of_file(Failure::failed(trouble)))?;
         *is_filled = true;
         Ok(Some((cells, session.idle_cpu_pct())))

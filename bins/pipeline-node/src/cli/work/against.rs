@@ -3,7 +3,7 @@
 
 use pipeline_node::{Engine, Peer, Source};
 
-use super::args::{Args, Over};
+use super::over::Over;
 use crate::cli::exit::Failure;
 use crate::cli::failures::engine;
 use crate::cli::load::target::Target;
@@ -11,6 +11,17 @@ use crate::cli::load::usage::{cpu_ns_of, threads};
 
 /// How it waits.
 const PARKED: &str = "pools.nic.wait='park'";
+
+/// Who it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Whom<'a> {
+    /// The peer that was named, if one was.
+    pub peer: Option<&'a str>,
+    /// The segment that is written to and read.
+    pub segment: &'a str,
+    /// What the bytes go over.
+    pub over: Over,
+}
 
 /// A running target.
 pub struct Against {
@@ -32,12 +43,12 @@ impl Against {
     ///
     /// # Errors
     /// 2 for a name that this transport cannot reach; the system's reason.
-    pub fn start(args: &Args, bytes: u64) -> Result<Self, Failure> {
-        match (&args.target, args.over()) {
+    pub fn start(whom: Whom<'_>, bytes: u64) -> Result<Self, Failure> {
+        match (whom.peer, whom.over) {
             (Some(address), Over::Tcp) => Ok(Self {
-                address: address.clone(),
+                address: address.to_owned(),
                 is_here: false,
-                words: format!("target: {address}, segment {}", args.segment),
+                words: format!("target: {address}, segment {}", whom.segment),
                 threads: Vec::new(),
                 _child: None,
                 _engine: None,
@@ -46,13 +57,13 @@ impl Against {
                 "--target names another process, which bytes over {} do not reach; leave one of the two out",
                 over.kind()
             ))),
-            (None, Over::Tcp) => Self::child(args, bytes),
-            (None, over) => Self::within(args, over, bytes),
+            (None, Over::Tcp) => Self::child(whom.segment, bytes),
+            (None, over) => Self::within(whom.segment, over, bytes),
         }
     }
 
-    fn child(args: &Args, bytes: u64) -> Result<Self, Failure> {
-        let target = Target::start(None, &[PARKED.into()], &args.segment, bytes)?;
+    fn child(segment: &str, bytes: u64) -> Result<Self, Failure> {
+        let target = Target::start(None, &[PARKED.into()], segment, bytes)?;
         Ok(Self {
             address: target.address.clone(),
             is_here: true,
@@ -63,13 +74,12 @@ impl Against {
         })
     }
 
-    fn within(args: &Args, over: Over, bytes: u64) -> Result<Self, Failure> {
+    fn within(segment: &str, over: Over, bytes: u64) -> Result<Self, Failure> {
         let before = threads();
-        let segment =
-            format!("segments.{}={{ kind='dram', size='{bytes}B', access='read_write' }}", args.segment);
+        let segment = format!("segments.{segment}={{ kind='dram', size='{bytes}B', access='read_write' }}");
         let set = [
             PARKED.to_owned(),
-            "node.name='compare-target'".into(),
+            "node.name='bench-target'".into(),
             "transports.tcp=false".into(),
             format!("transports.{}={}", over.kind(), over.settings()),
             format!("stages.route.prefer=['{}']", over.kind()),

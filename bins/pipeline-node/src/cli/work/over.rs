@@ -1,12 +1,31 @@
 //! One transport in place of those that a file declares, so that all files meet the same target.
 //! Deliberately overrides like those of `--set`: what is compared is the file as a user could have written it.
 
+use clap::ValueEnum;
 use pipeline_configs::{Config, Kind};
 use pipeline_stages::catalog::catalog;
 
-use super::args::Over;
+/// What the bytes go over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Over {
+    /// TCP.
+    Tcp,
+    /// One copy within this process.
+    Loopback,
+    /// A simulated NIC within this process: 5 us a request by the clock, DMA; only a timer wakes who parks.
+    Sim,
+}
 
 impl Over {
+    /// Its type in a file.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Loopback => "loopback",
+            Self::Sim => "sim",
+        }
+    }
+
     /// What every file declares in the end, as a value of TOML.
     pub fn settings(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! One file's turn in a round: its engine is started, reaches the target, is warmed, measured, left idle, and stopped.
+//! One file's turn: its engine is started, reaches the target, is warmed, measured, left idle, and stopped.
 //!
 //! In this process, and only for its turn: then no other engine runs meanwhile, whatever it does when it is idle (one that
 //! spins would take a CPU from the others), and the kernel's counters of this process are those of this file. A process for
@@ -7,12 +7,11 @@
 
 use std::time::{Duration, Instant};
 
-use pipeline_node::{Engine, Peer, Region, Segment};
+use pipeline_node::{Config, Engine, Peer, Region, Segment};
 
 use super::against::Against;
-use super::entrant::Ready;
+use super::course::{Course, Shape, Story};
 use super::measured::{Done, Measured, Meter};
-use super::work::{Course, Shape, Story};
 use crate::cli::bench::trace::{Bytes, Desk, Fill, Replay, Setting, Shares, Speed, Store};
 use crate::cli::exit::Failure;
 use crate::cli::failures::engine;
@@ -48,12 +47,13 @@ impl<'a> Session<'a> {
     /// # Errors
     /// 71 when it cannot be started, 69 when the target cannot be reached, 1 when that lacks the segment.
     pub fn start(
-        ready: &Ready,
+        config: Config,
+        waits: Waiting,
         against: &'a Against,
         segment: &str,
         course: &Course,
     ) -> Result<Self, Failure> {
-        let node = Engine::start(file::unpublished(ready.config.clone())).map_err(|e| engine(&e))?;
+        let node = Engine::start(file::unpublished(config)).map_err(|e| engine(&e))?;
         let region = node.allocate(course.local_bytes()).map_err(|e| engine(&e))?;
         let peer = node.open_within(&against.address, OPEN).map_err(|e| engine(&e))?;
         let segment = peer.segment(segment).map_err(|e| engine(&e))?;
@@ -68,7 +68,6 @@ impl<'a> Session<'a> {
                 "segment `{name}` of the target has {has} bytes and this work needs {needed}; enlarge it, or lower --batch or --depth"
             )));
         }
-        let waits = ready.application.waits;
         Ok(Self { engine: node, peer, segment, region, waits, against })
     }
 
@@ -93,16 +92,29 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the target cannot be written to.
-    pub fn touch(&self, shapes: &[Shape], new: bool) -> Result<(), String> {
+    fn touch(&self, shapes: &[Shape], new: bool) -> Result<(), String> {
         let largest = shapes.iter().max_by_key(|shape| shape.layout.bytes());
         largest.map_or(Ok(()), |shape| self.load(shape, Duration::ZERO).touch(new))
+    }
+
+    /// All of the course: a cell for each shape, or the trace from its beginning to its end. What the target needs to hold is sent
+    /// to it first, unless it `is_filled`.
+    ///
+    /// # Errors
+    /// The first request that failed.
+    pub fn run(&self, course: &Course, duration: Duration, is_filled: bool) -> Result<Vec<Measured>, String> {
+        if let Some(story) = &course.story {
+            return self.replay(story, is_filled).map(|measured| vec![measured]);
+        }
+        self.touch(&course.shapes, !is_filled)?;
+        course.shapes.iter().map(|shape| self.cell(shape, duration)).collect()
     }
 
     /// One cell.
     ///
     /// # Errors
     /// The first request that failed.
-    pub fn cell(&self, shape: &Shape, duration: Duration) -> Result<Measured, String> {
+    fn cell(&self, shape: &Shape, duration: Duration) -> Result<Measured, String> {
         if let Some(trouble) = self.load(shape, WARM_UP.min(duration)).run().trouble {
             return Err(trouble);
         }
@@ -123,7 +135,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// The first request that failed.
-    pub fn replay(&self, story: &Story, is_filled: bool) -> Result<Measured, String> {
+    fn replay(&self, story: &Story, is_filled: bool) -> Result<Measured, String> {
         let shares = Shares::new(&story.trace.ids, 1);
         let store = Store::new(shares, story.local.size(), 1, &[self.segment.len()]);
         let store = store.map_err(|e| e.to_string())?;

@@ -1,9 +1,10 @@
-//! What every file does in every round: one request at a time, batches of some sizes, or a trace.
+//! What is done in a turn: one request at a time, batches of some sizes, or a trace.
 //! Deliberately fixed sizes: figures of two runs stand beside each other.
 
+use std::path::Path;
 use std::time::Duration;
 
-use super::args::{Args, Work};
+use super::args::{Work, WorkArgs};
 use super::session::WARM_UP;
 use crate::cli::bench::trace::form::Trace;
 use crate::cli::bench::trace::refused;
@@ -87,7 +88,7 @@ impl Course {
     ///
     /// # Errors
     /// 2 for options that do not go together, 65 and 71 for a trace that makes no sense or cannot be read.
-    pub fn new(args: &Args) -> Result<Self, Failure> {
+    pub fn new(args: &WorkArgs) -> Result<Self, Failure> {
         let (work, op) = (args.work(), args.op());
         if let Some(why) = args.without_meaning() {
             return Err(Failure::usage(why));
@@ -97,9 +98,12 @@ impl Course {
         let (shapes, story) = match work {
             Work::Latency => (vec![single()?], None),
             Work::Sweep => (std::iter::once(single()).chain(batches()).collect::<Result<_, _>>()?, None),
-            Work::Trace => {
+            Work::Trace(file) => {
                 // What a replay does most: blocks that somebody waits for, a batch of them at a time.
-                (vec![Shape::new(Direction::Read, BLOCK, args.batch(), 4)?], Some(Story::new(args)?))
+                (
+                    vec![Shape::new(Direction::Read, BLOCK, args.batch(), 4)?],
+                    Some(Story::new(args, file.as_deref())?),
+                )
             }
         };
         Ok(Self { shapes, story })
@@ -154,8 +158,8 @@ impl Course {
 }
 
 impl Story {
-    fn new(args: &Args) -> Result<Self, Failure> {
-        let (trace, name) = match &args.trace {
+    fn new(args: &WorkArgs, file: Option<&Path>) -> Result<Self, Failure> {
+        let (trace, name) = match file {
             Some(path) => {
                 let read = Trace::read(path, Some(args.limit.unwrap_or(LIMIT)), BLOCK_TOKENS);
                 (read.map_err(|e| refused(&e))?, path.display().to_string())
