@@ -38,9 +38,8 @@ pub const METRICS: &[Key] = &[Key {
     kind: Kind::Address,
     default: None,
     required: false,
-    doc: "Address where metrics are served as Prometheus text; without it they are not served.",
+    doc: "Address and port where `GET /metrics` answers Prometheus text (docs/metrics.md); without it metrics are not served.",
     change: Change::Rebuild,
-    later: Some(Later::harmless("metrics over HTTP")),
     ..Key::PLAIN
 }];
 

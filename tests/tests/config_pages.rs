@@ -22,6 +22,12 @@ fn page_of_the_file() {
     in_step("docs/config.md", &reference::page(&catalog()));
 }
 
+/// `docs/metrics.md` is what the table of metrics says.
+#[test]
+fn page_of_the_metrics() {
+    in_step("docs/metrics.md", &pipeline_node::metrics::page());
+}
+
 /// The checked-in JSON schema is what the catalogue says, and describes every type of stage and transport.
 #[test]
 fn json_schema_of_the_file() {

@@ -40,7 +40,7 @@ pub(crate) struct Parts {
     pub(crate) world: Arc<World>,
     pub(crate) config: Arc<Config>,
     pub(crate) client: Client,
-    pub(crate) graph: RwLock<Graph<Key>>,
+    pub(crate) graph: Arc<RwLock<Graph<Key>>>,
     pub(crate) control: Control,
     pub(crate) book: Book,
 }
@@ -92,7 +92,7 @@ pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
     // After the graph: control dials for seats that have opened their boxes.
     let control = Control::start(world.clone(), settings(&config)?, hear)?;
     control.pull_by(client.clone());
-    Ok(Parts { world, config, client, graph: RwLock::new(graph), control, book })
+    Ok(Parts { world, config, client, graph: Arc::new(RwLock::new(graph)), control, book })
 }
 
 /// The tables and transports of a node, sized by `[limits]`.

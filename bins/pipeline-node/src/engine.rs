@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use pipeline_configs::Config;
@@ -27,6 +27,8 @@ use crate::assemble::{self, Parts, Wrap};
 use crate::drain::{self, DrainReport};
 use crate::error::Error;
 use crate::memory::Book;
+use crate::metrics::endpoint;
+use crate::observation::Observer;
 use crate::peer::Peer;
 use crate::source::Source;
 
@@ -50,8 +52,10 @@ pub(crate) struct Inner {
     pub(crate) control: pipeline_stages::control::Control,
     config: Arc<Config>,
     pub(crate) client: Client,
-    graph: RwLock<pipeline_graph::Engine<Key>>,
+    graph: Arc<RwLock<pipeline_graph::Engine<Key>>>,
     book: Book,
+    /// Where metrics are served.
+    metrics: OnceLock<SocketAddr>,
 }
 
 impl Engine {
@@ -92,7 +96,26 @@ impl Engine {
 
     pub(crate) fn start_wrapped(config: Config, wrap: Wrap<'_>) -> Result<Self, Error> {
         let Parts { world, config, client, graph, control, book } = assemble::start(config, wrap)?;
-        Ok(Self { inner: Arc::new(Inner { world, control, config, client, graph, book }) })
+        let metrics = OnceLock::new();
+        let engine = Self { inner: Arc::new(Inner { world, control, config, client, graph, book, metrics }) };
+        if let Some(listen) = &engine.inner.config.metrics_listen {
+            engine.serve_metrics(listen).map_err(|e| Error::Start(format!("`listen` of [metrics]: {e}")))?;
+        }
+        Ok(engine)
+    }
+
+    fn serve_metrics(&self, listen: &str) -> Result<(), String> {
+        let listener = self.inner.control.listen(listen).map_err(|e| e.to_string())?;
+        let address = listener.local_addr().map_err(|e| e.to_string())?;
+        let _ = self.inner.metrics.set(address);
+        self.inner.control.spawn(endpoint::serve(listener, self.observer()));
+        Ok(())
+    }
+
+    /// What observes this node without keeping it.
+    pub(crate) fn observer(&self) -> Observer {
+        let Inner { world, graph, control, .. } = &*self.inner;
+        Observer { world: world.clone(), graph: graph.clone(), blames: control.blames() }
     }
 
     /// Refuses in a forked child, where locks may be held by threads that are not there.
@@ -108,6 +131,11 @@ impl Engine {
     /// Where it listens; with `listen = "…:0"` this has the port the system gave.
     pub fn local_address(&self) -> SocketAddr {
         self.inner.control.local_address()
+    }
+
+    /// Where it serves metrics (`[metrics] listen`), with the port the system gave for port 0.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.inner.metrics.get().copied()
     }
 
     /// What peers that run another engine call this node, over a transport that speaks its protocol: what stands behind
@@ -396,8 +424,7 @@ impl Engine {
         if self.here().is_err() {
             return Vec::new();
         }
-        let blamed = self.inner.control.nic_failures();
-        self.inner.world.nics().into_iter().zip(blamed).map(|(nic, blamed)| nic.blamed(blamed)).collect()
+        self.observer().nics()
     }
 
     /// How often links to each opened peer ended because of the way there, or of the peer: nothing that a NIC of this node
@@ -406,7 +433,7 @@ impl Engine {
         if self.here().is_err() {
             return Vec::new();
         }
-        self.inner.control.peer_failures()
+        self.inner.control.blames().peers()
     }
 
     /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.

@@ -51,6 +51,7 @@ pub mod faults;
 mod hearing;
 pub mod limit;
 mod memory;
+pub mod metrics;
 mod observation;
 mod peer;
 mod source;

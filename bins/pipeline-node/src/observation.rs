@@ -1,9 +1,13 @@
 //! Everything that a node measures of itself, at one moment: what the admin socket, the metrics, `bench` and `tune` read.
 //! Deliberately plain data that sums nothing over time: two of them subtract to the interval between.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use pipeline_graph::Snapshot;
+use pipeline_stages::control::Blames;
 use pipeline_stages::ledger::Usage;
 use pipeline_stages::traffic::{NicStats, PeerStats};
+use pipeline_stages::{Key, World};
 
 use crate::engine::Engine;
 
@@ -22,7 +26,7 @@ pub struct Observation {
     pub window_short_ns: u64,
     /// NICs of all transports, in the order of the file.
     pub nics: Vec<NicStats>,
-    /// Peers that were opened, by label.
+    /// Peers that were opened, in the order in which that was first asked for: a peer keeps its place.
     pub peers: Vec<PeerStats>,
 }
 
@@ -51,18 +55,57 @@ impl Observation {
     }
 }
 
+/// Whoever observes a node from its control thread holds this and not the engine: with the last handle to an engine the
+/// control thread is joined, which it cannot do itself.
+#[derive(Clone)]
+pub(crate) struct Observer {
+    pub(crate) world: Arc<World>,
+    pub(crate) graph: Arc<RwLock<pipeline_graph::Engine<Key>>>,
+    pub(crate) blames: Blames,
+}
+
+impl Observer {
+    /// See [`Engine::observe`].
+    pub(crate) fn observe(&self) -> Observation {
+        let graph = self.graph.read().unwrap_or_else(PoisonError::into_inner).snapshot();
+        Observation {
+            graph,
+            usage: self.world.usage(),
+            cpu_ns: process_cpu_ns(),
+            window_short_ns: self.world.ledger.window.short_ns(),
+            nics: self.nics(),
+            peers: self.peers(),
+        }
+    }
+
+    /// Where the graph stands.
+    pub(crate) fn state(&self) -> pipeline_graph::State {
+        self.graph.read().unwrap_or_else(PoisonError::into_inner).state()
+    }
+
+    /// See [`Engine::nics`].
+    pub(crate) fn nics(&self) -> Vec<NicStats> {
+        self.world
+            .nics()
+            .into_iter()
+            .zip(self.blames.nics())
+            .map(|(nic, blamed)| nic.blamed(blamed))
+            .collect()
+    }
+
+    fn peers(&self) -> Vec<PeerStats> {
+        self.world.peer_stats(&self.blames.peers())
+    }
+}
+
 impl Engine {
     /// Everything that the node measures of itself, now. Costs a walk over all cells, some 100 µs for a large file: for
     /// looking each second, not each request.
     pub fn observe(&self) -> Observation {
-        Observation {
-            graph: self.stats(),
-            usage: self.usage(),
-            cpu_ns: process_cpu_ns(),
-            window_short_ns: self.inner.world.ledger.window.short_ns(),
-            nics: self.nics(),
-            peers: self.inner.world.peer_stats(&self.peer_failures()),
+        if self.here().is_err() {
+            return Observation::default();
         }
+        self.observer().observe()
     }
 }
 

@@ -2,6 +2,8 @@
 //! Deliberately no sums and no rates here: readers make those. Cells have cache lines of their own (128
 //! bytes, since processors fetch lines in pairs), so that workers never share one by accident.
 
+use std::ops::Range;
+
 use crate::clock::Nanos;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -78,6 +80,15 @@ impl Default for Histogram {
     }
 }
 
+/// Of values, and how often each was seen.
+impl FromIterator<(u64, u64)> for Histogram {
+    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(values: I) -> Self {
+        let mut all = Self::default();
+        values.into_iter().for_each(|(value, times)| all.record(value, times));
+        all
+    }
+}
+
 impl Histogram {
     pub(crate) fn add_cell(&mut self, cell: &HistogramCell) {
         for (sum, count) in self.0.iter_mut().zip(&cell.0) {
@@ -98,6 +109,11 @@ impl Histogram {
     pub fn sum(&self) -> f64 {
         let middle = |at: usize| (floor_of(at) + floor_of(at + 1) - 1) as f64 / 2.0;
         self.0.iter().enumerate().map(|(at, n)| middle(at) * *n as f64).sum()
+    }
+
+    /// Its buckets from the smallest on: which values of whole nanoseconds each holds, and how many were recorded.
+    pub fn buckets(&self) -> impl Iterator<Item = (Range<u64>, u64)> + '_ {
+        self.0.iter().enumerate().map(|(i, count)| (floor_of(i)..floor_of(i + 1), *count))
     }
 
     /// Values recorded.
@@ -225,5 +241,7 @@ mod tests {
         first.record(7, 2);
         assert_eq!((first.count(), first.since(&Histogram::default()).count()), (1002, 1002));
         assert_eq!(Histogram::default().sum(), 0.0);
+        let again: Histogram = second.buckets().map(|(values, times)| (values.start, times)).collect();
+        assert_eq!(again, second);
     }
 }

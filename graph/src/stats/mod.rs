@@ -1,8 +1,7 @@
-//! What the engine measures of itself: cells that workers write, names, and the table that readers sum.
+//! What the engine measures of itself: cells that workers write and the table that readers sum.
 
 pub(crate) mod board;
 pub(crate) mod cell;
-pub mod names;
 pub(crate) mod sched;
 pub mod table;
 

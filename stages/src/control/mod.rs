@@ -40,7 +40,7 @@ mod throttle;
 pub use error::Error;
 pub use leaving::Remaining;
 pub(crate) use links::lanes;
-pub use nics::{NicFailures, PeerFailures};
+pub use nics::{Blames, NicFailures, PeerFailures};
 pub use settings::{DirectorySettings, Settings};
 
 use std::collections::HashMap;
@@ -56,6 +56,7 @@ use pipeline_graph::Waker;
 use pipeline_transports::control::{Identity, Message};
 use pipeline_transports::{Nanos, clock};
 use rustix::net::{Shutdown, shutdown};
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
@@ -70,6 +71,8 @@ pub(crate) use shared::lock;
 
 /// Requests served at a time for one peer.
 const REQUESTS: u32 = 64;
+/// How long looking up the name of an address to listen on may take.
+const LISTEN_NS: Nanos = 10_000_000_000;
 /// How long a node that stops takes back what it told directories of other engines.
 const UNBIND_NS: Nanos = 1_000_000_000;
 
@@ -233,18 +236,24 @@ impl Control {
         leaving::remaining(&self.shared)
     }
 
-    /// What went wrong because of each NIC of each transport, in the order of the file, and which rest. Failures of a peer
-    /// are not among that.
-    pub fn nic_failures(&self) -> Vec<NicFailures> {
-        self.shared.nics.failures()
+    /// What went wrong, and because of what.
+    pub fn blames(&self) -> Blames {
+        Blames(self.shared.clone())
     }
 
-    /// What went wrong on the ways to each peer that was opened. Failures of this side's NICs are not among that.
-    pub fn peer_failures(&self) -> Vec<PeerFailures> {
-        let dialled = lock(&self.shared.dialled);
-        let mut failures: Vec<_> = dialled.values().map(|d| d.paths.failures(&d.peer.label)).collect();
-        failures.sort_by(|a, b| a.peer.cmp(&b.peer));
-        failures
+    /// Binds another listener, as the node's own is bound, for a task of [`Self::spawn`].
+    ///
+    /// # Errors
+    /// [`Error::Bind`] with the address, [`Error::Address`].
+    pub fn listen(&self, address: &str) -> Result<TcpListener, Error> {
+        let address = address.to_owned();
+        self.block(clock::now() + LISTEN_NS, async move { listener::bind(&address).await })
+    }
+
+    /// Carries out a task on the control thread, beside what that does itself: until it ends, or control closes, which
+    /// drops it. It must not block, and must not hold what owns this.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
     }
 
     /// Ends all sessions, has all links killed, and stops the thread. Calls that wait end with

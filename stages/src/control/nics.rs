@@ -26,7 +26,27 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Most pairs of NICs of one peer whose failures are remembered.
 const PATHS_MAX: usize = 1024;
 
-/// A NIC of this node, as [`super::Control::nic_failures`] tells.
+/// What went wrong because of NICs and peers, for whoever asks; keeps nothing running.
+#[derive(Clone)]
+pub struct Blames(pub(super) Arc<Shared>);
+
+impl Blames {
+    /// What went wrong because of each NIC of each transport, in the order of the file, and which rest. Failures of a peer
+    /// are not among that.
+    pub fn nics(&self) -> Vec<NicFailures> {
+        self.0.nics.failures()
+    }
+
+    /// What went wrong on the ways to each peer that was opened, by name. Failures of this side's NICs are not among that.
+    pub fn peers(&self) -> Vec<PeerFailures> {
+        let dialled = lock(&self.0.dialled);
+        let mut failures: Vec<_> = dialled.values().map(|d| d.paths.failures(&d.peer.label)).collect();
+        failures.sort_by(|a, b| a.peer.cmp(&b.peer));
+        failures
+    }
+}
+
+/// A NIC of this node, as [`Blames::nics`] tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicFailures {
     /// Why no link is opened or chosen on it now, if there is another; `None`: it is well.
@@ -37,7 +57,7 @@ pub struct NicFailures {
     pub path: u64,
 }
 
-/// What went wrong on the ways to a peer, as [`super::Control::peer_failures`] tells.
+/// What went wrong on the ways to a peer, as [`Blames::peers`] tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerFailures {
     /// Name or address the peer was opened by.

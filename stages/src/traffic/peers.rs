@@ -39,16 +39,17 @@ impl PeerStats {
 }
 
 impl World {
-    /// All peers that were opened, sorted by label, with what control blames on the ways to them.
+    /// All peers that were opened, in the order in which they came into the table, with what control blames on the ways to
+    /// them (sorted by peer).
     pub fn peer_stats(&self, failures: &[PeerFailures]) -> Vec<PeerStats> {
-        let mut all: Vec<_> = self
-            .peers
+        self.peers
             .iter()
             .map(|(_, peer)| {
                 let links = peer.links.load();
                 let live = || links.iter().filter(|link| !link.life.is_dead());
                 let state = peer.state();
-                let blamed = failures.iter().find(|f| *f.peer == *peer.label);
+                let blamed =
+                    failures.binary_search_by(|f| (*f.peer).cmp(&peer.label)).ok().map(|i| &failures[i]);
                 let down = state == PeerState::Down;
                 PeerStats {
                     label: peer.label.to_string(),
@@ -60,8 +61,6 @@ impl World {
                     peer_failures: blamed.map_or(0, |f| f.peer_failures),
                 }
             })
-            .collect();
-        all.sort_by(|a, b| a.label.cmp(&b.label));
-        all
+            .collect()
     }
 }

@@ -54,6 +54,7 @@ pub fn load(source: &Source) -> Result<Loaded, Failure> {
 /// directory, and does not take the other's name there, nor its ports and its name among other engines.
 pub fn unpublished(mut config: Config) -> Config {
     config.bystander = true;
+    config.metrics_listen = None;
     if let Some(directory) = &mut config.directory {
         directory.publishes = false;
     }

@@ -61,7 +61,11 @@ pub fn run(args: &Args) -> Outcome {
     let path = args.file.as_deref().or(args.config.as_deref());
     let source = source(path, &args.set);
     let loaded = source.load().and_then(|loaded| loaded.runnable().map(|()| loaded));
-    let loaded = loaded.map_err(|findings| file::refused(&findings))?;
+    let mut loaded = loaded.map_err(|findings| file::refused(&findings))?;
+    if args.with_parent {
+        // One that another command started beside the node that may run from this file: its ports are that node's.
+        loaded.config.metrics_listen = None;
+    }
     eprint!("{}", loaded.warnings.text());
     logs::install(&loaded.config.log_level, loaded.config.log_json);
     let timeout = loaded.config.drain_timeout;
@@ -91,17 +95,19 @@ pub fn run(args: &Args) -> Outcome {
 fn ready(node: &Engine, json: bool) -> std::io::Result<()> {
     let (name, address) = (node.name(), node.local_address().to_string());
     let foreign = node.foreign_names();
+    let metrics = node.metrics_address();
     let mut out = std::io::stdout().lock();
     if json {
         let line = serde_json::json!({
             "event": "ready", "name": name, "address": address, "pid": std::process::id(),
-            "segments": node.segments(),
+            "segments": node.segments(), "metrics": metrics.map(|at| at.to_string()),
             "foreign": foreign.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         });
         writeln!(out, "{line}")?;
     } else {
         let also: String = foreign.iter().map(|(t, name)| format!(", and as {t}://{name}")).collect();
-        writeln!(out, "{name} is ready at {address}{also}")?;
+        let metrics = metrics.map(|at| format!(", metrics at http://{at}/metrics")).unwrap_or_default();
+        writeln!(out, "{name} is ready at {address}{also}{metrics}")?;
     }
     out.flush()
 }

@@ -37,6 +37,8 @@ pub struct Node {
     pub address: String,
     /// What peers of other engines call it, by transport.
     pub foreign: serde_json::Value,
+    /// Where it serves metrics.
+    pub metrics: Option<String>,
 }
 
 impl Node {
@@ -58,7 +60,8 @@ impl Node {
         let ready: serde_json::Value =
             serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
         let address = ready["address"].as_str().unwrap().to_owned();
-        Self { child, address, foreign: ready["foreign"].clone() }
+        let metrics = ready["metrics"].as_str().map(str::to_owned);
+        Self { child, address, foreign: ready["foreign"].clone(), metrics }
     }
 
     /// One with a segment `kv` of `size` bytes (`1MiB`), which peers may read and write.

@@ -115,7 +115,7 @@ fn heard(arguments: &[&str], set: &[&str]) -> (Node, BufReader<ChildStdout>) {
     out.read_line(&mut ready).unwrap();
     let at = ready.find("127.0.0.1:").unwrap_or_else(|| panic!("{ready}"));
     let address = ready[at..].split(['"', '\n']).next().unwrap().to_owned();
-    (Node { child, address, foreign: Default::default() }, out)
+    (Node { child, address, foreign: Default::default(), metrics: None }, out)
 }
 
 fn all_of(mut from: impl Read) -> String {

@@ -116,6 +116,7 @@ fn bystander(mut config: Config, target_is_named: bool) -> Config {
     config.segments.clear();
     config.node.listen = "127.0.0.1:0".into();
     config.node.advertise.clear();
+    config.metrics_listen = None;
     if !target_is_named {
         config.auth_key_file = None;
     }

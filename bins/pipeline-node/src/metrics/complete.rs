@@ -1,0 +1,160 @@
+//! That the export leaves nothing out: what an observation can hold, told by its own `Debug`, against the table of names; and
+//! the table against what is really written.
+
+use pipeline_graph::{EdgeStats, Snapshot, StageStats, WorkerStats};
+use pipeline_stages::ledger::Usage;
+use pipeline_stages::peer::PeerState;
+use pipeline_stages::traffic::{NicStats, PeerStats};
+use pipeline_transports::NicFacts;
+
+use super::names::{Kind, METRICS};
+use super::{Text, describe, export, text};
+use crate::observation::Observation;
+
+const COUNTED: &str = "since the start, which no interval subtracts";
+
+/// Fields that are no metric, and why.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("Observation::graph", "its fields are"),
+    ("Observation::usage", "its fields are"),
+    ("Observation::nics", "its fields are"),
+    ("Observation::peers", "its fields are"),
+    ("Snapshot::stages", "its fields are"),
+    ("Snapshot::edges", "its fields are"),
+    ("Snapshot::workers", "its fields are"),
+    ("NicStats::facts", "its fields are"),
+    ("Snapshot::at", "a clock without a meaning outside"),
+    ("PeerStats::reason", "a sentence; `show peers` has it"),
+    ("Usage::stale", COUNTED),
+    ("Usage::callback_panics", COUNTED),
+    ("Usage::submitted", COUNTED),
+    ("Usage::entered", COUNTED),
+    ("Usage::wakes", COUNTED),
+    ("Usage::staged_copies", COUNTED),
+    ("Usage::staged_bytes", COUNTED),
+    ("StageStats::depth_sum", "in the mean"),
+    ("StageStats::depth_samples", "in the mean"),
+    ("StageStats::elapsed_ns", "that of the snapshot"),
+];
+
+/// Names of the fields of a struct, as its `Debug` writes them.
+fn fields(of: &str) -> Vec<String> {
+    let name = of.split([' ', '{']).next().unwrap();
+    let top = of
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_alphabetic)));
+    top.filter_map(|line| Some(format!("{name}::{}", line.split_once(": ")?.0))).collect()
+}
+
+fn all_fields() -> Vec<String> {
+    let debugs = [
+        format!("{:#?}", Observation::default()),
+        format!("{:#?}", Snapshot::default()),
+        format!("{:#?}", StageStats::default()),
+        format!("{:#?}", EdgeStats::default()),
+        format!("{:#?}", WorkerStats::default()),
+        format!("{:#?}", Usage::default()),
+        format!("{:#?}", NicStats::default()),
+        format!("{:#?}", NicFacts::default()),
+        format!("{:#?}", PeerStats::default()),
+    ];
+    let all: Vec<String> = debugs.iter().flat_map(|debug| fields(debug)).collect();
+    assert!(all.len() > 60 && all.contains(&"StageStats::wait".to_owned()), "{all:?}");
+    all
+}
+
+/// Every field of an observation is where some metric comes from, or left out for a reason that is written down; and no metric
+/// names a field that is not there.
+#[test]
+fn every_field_is_exported() {
+    let all = all_fields();
+    let named: Vec<&str> = METRICS.iter().flat_map(|metric| metric.from).copied().collect();
+    for field in &all {
+        let left_out = LEFT_OUT.iter().any(|(name, _)| name == field);
+        assert!(
+            named.contains(&field.as_str()) != left_out,
+            "{field}: a metric's `from`, or left out with a reason"
+        );
+    }
+    let gone = |name: &&&str| !name.ends_with("()") && !all.iter().any(|field| field == **name);
+    let named = named.iter().chain(LEFT_OUT.iter().map(|(name, _)| name)).collect::<Vec<_>>();
+    assert_eq!(named.iter().find(|name| gone(name)), None, "no such field");
+}
+
+/// An observation in which every part has a line. Numbers are what `since` would give.
+fn filled() -> Observation {
+    let name = || "n".to_owned();
+    let mut stage = StageStats::default();
+    (stage.name, stage.worker_items) = (name(), vec![1, 2]);
+    let nic = NicStats { name: name(), transport: name(), ..NicStats::default() };
+    let peer = PeerStats { label: "p".into(), state: PeerState::Up, ..PeerStats::default() };
+    Observation {
+        graph: Snapshot {
+            stages: vec![stage],
+            edges: vec![EdgeStats { name: name(), mode: "queue", ..EdgeStats::default() }],
+            workers: vec![WorkerStats { name: name(), pool: name(), ..WorkerStats::default() }],
+            ..Snapshot::default()
+        },
+        nics: vec![nic],
+        peers: vec![peer],
+        ..Observation::default()
+    }
+}
+
+/// Every metric of the table is written, with its type and help, and nothing that is not in the table.
+#[test]
+fn the_table_is_what_is_written() {
+    let text = text(&filled());
+    for metric in METRICS {
+        let head =
+            format!("# HELP {0} {1}\n# TYPE {0} {2}\n{0}", metric.name, metric.help, metric.kind.name());
+        assert!(text.contains(&head), "{} is not written:\n{text}", metric.name);
+    }
+    assert_eq!(text.lines().filter(|line| line.starts_with("# TYPE")).count(), METRICS.len());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let labels = line.split_once('{').map_or("", |(_, rest)| rest.split_once("} ").unwrap().0);
+        let name = line.split(['{', ' ']).next().unwrap();
+        let of = |metric: &&super::Metric| match metric.kind {
+            Kind::Histogram => {
+                name.strip_prefix(metric.name).is_some_and(|s| ["_bucket", "_sum", "_count"].contains(&s))
+            }
+            _ => name == metric.name,
+        };
+        let metric = METRICS.iter().find(of).unwrap();
+        let keys: Vec<&str> =
+            labels.split(',').filter_map(|l| Some(l.split_once('=')?.0)).filter(|k| *k != "le").collect();
+        assert_eq!(keys, metric.labels, "{line}");
+    }
+}
+
+/// A recorder that lives on, and gets the intervals, shows the same as one that gets all at once; gauges are as of the end.
+#[test]
+fn intervals_add_up() {
+    let at = |items, wait: &[(u64, u64)], busy_ns, links| {
+        let mut observation = filled();
+        let stage = &mut observation.graph.stages[0];
+        (stage.items, stage.busy_ns) = (items, busy_ns);
+        stage.wait = wait.iter().copied().collect();
+        stage.service = wait.iter().copied().collect();
+        observation.peers[0].links = links;
+        observation
+    };
+    let first = at(10, &[(1000, 7)], 7000, 3);
+    let second = at(25, &[(1000, 9), (80_000, 4)], 329_000, 2);
+    let lives = Text::default();
+    describe(&lives);
+    export(&first, &lives);
+    export(&second.since(&first), &lives);
+    let lines = |text: String| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let (step, whole) = (lines(lives.render()), lines(text(&second)));
+    assert_eq!(step.len(), whole.len());
+    for (a, b) in step.iter().zip(&whole).filter(|(a, b)| a != b) {
+        // Sums of times are sums of fractions.
+        let number = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+        assert!((number(a) - number(b)).abs() < 1e-9, "{a} and {b}");
+    }
+    assert_eq!(lives.value("pipeline_node_stage_items_total", &[("stage", "n")]), Some(25.0));
+    assert_eq!(lives.value("pipeline_node_peer_links", &[("peer", "p")]), Some(2.0));
+    let busy = lives.value("pipeline_node_stage_service_seconds", &[("stage", "n")]).unwrap();
+    assert!((busy - 329e-6).abs() < 1e-12, "{busy}");
+}
