@@ -167,7 +167,8 @@ fn graph(merged: &Merged, catalog: &Catalog, machine: Machine<'_>, scope: &mut S
         graph: root.get("edges").map_or(scope.file, |e| e.key_span),
         slices: None,
     };
-    let blueprint = Blueprint { pools: pools.unwrap_or_default(), stages: decls, edges, tokens: 0 };
+    let blueprint =
+        Blueprint { pools: pools.unwrap_or_default(), stages: decls, edges, tokens: 0, untimed: false };
     Graph { transports, stages: read_stages.into_iter().map(|s| s.config).collect(), blueprint, places }
 }
 

@@ -20,7 +20,7 @@ use crate::item::{Batch, Item};
 use crate::node::{Input, Node, Source};
 use crate::outlet::{Outlet, PortOut, Wire};
 use crate::placement::{Place, Placement};
-use crate::stage::{Seat, Spec, Stage, Waker};
+use crate::stage::{Held, Seat, Spec, Stage, Waker};
 use crate::stats::board::Board;
 use crate::stealing::farm::{Farm, Ground};
 use crate::stealing::job::Bench;
@@ -147,6 +147,7 @@ fn entry<T: Item>(
         pushed: AtomicU64::new(0),
         batches: AtomicU64::new(0),
         refused: AtomicU64::new(0),
+        timed: !blueprint.untimed,
         stepped: blueprint.stages[track.to].pool.is_some_and(|p| blueprint.pools[p].kind == PoolKind::Caller),
     }))
 }
@@ -176,7 +177,7 @@ impl<T: Item> Builder<'_, T> {
             let crew = crews.of(decl.pool?)?.clone();
             let stages = (0..crew.threads()).map(|_| self.board.stage(s)).collect();
             let workers = crew.cells().into();
-            Some((crew, Bench { stages, workers }))
+            Some((crew, Bench { stages, workers, timed: !self.blueprint.untimed }))
         };
         stages.map(bench).collect()
     }
@@ -208,7 +209,7 @@ impl<T: Item> Builder<'_, T> {
             agenda: Agenda::new(&nodes),
             entrance: entrance(&nodes),
             nodes,
-            beat: Beat::new(Clock::monotonic()),
+            beat: Beat::new(Clock::monotonic(), !self.blueprint.untimed),
             looked_at: 0,
             waiting: Waiting::new(pool.wait, place.cpu.is_some(), cell.clone()),
             sleeper: Sleeper::new(bell),
@@ -226,6 +227,7 @@ impl<T: Item> Builder<'_, T> {
         let bench = self.benches[stage].clone();
         // Panics in jobs are those of the pool that steals.
         let pool = decl.pool.filter(|_| bench.is_some()).unwrap_or(place.pool);
+        let cell = if bench.is_some() { self.board.host(stage) } else { self.board.stage(stage) };
         let seat = Seat {
             stage: decl.name.as_str().into(),
             pool: blueprint.pools[pool].name.as_str().into(),
@@ -235,6 +237,7 @@ impl<T: Item> Builder<'_, T> {
             group_name: place.group_name.as_str().into(),
             pair: place.pair,
             waker: Waker::new(move || ringer.ring()),
+            held: if blueprint.untimed { Held::default() } else { Held::in_cell(cell.clone()) },
         };
         let local = |s: usize| place.stages.iter().position(|here| *here == s);
         let hop = |decl: &EdgeDecl| {
@@ -249,7 +252,6 @@ impl<T: Item> Builder<'_, T> {
         let here = local(stage);
         let outlet = self.outlet(stage);
         let (is_stolen, faults) = (bench.is_some(), self.shared.faults.clone());
-        let cell = if is_stolen { self.board.host(stage) } else { self.board.stage(stage) };
         let instance: Box<dyn Stage<T>> = match bench {
             None => spec.build(&seat)?,
             Some((crew, bench)) => {
@@ -263,6 +265,7 @@ impl<T: Item> Builder<'_, T> {
             hops_in: hops.iter().filter(|h| Some(h.to) == here).copied().collect(),
             hops_out: hops.iter().filter(|h| Some(h.from) == here).copied().collect(),
             fed: 0,
+            fed_at: hops.iter().filter(|h| Some(h.to) == here).map(|_| 0).collect(),
             polls: decl.shape.contract.polls || is_stolen,
             brings: decl.shape.contract.source,
             instance: Instance {
@@ -277,6 +280,7 @@ impl<T: Item> Builder<'_, T> {
                 small: 0,
                 large: false,
                 blocked_at: None,
+                timed: !blueprint.untimed,
                 guest: blueprint.is_guest(stage),
             },
         })
@@ -297,7 +301,14 @@ impl<T: Item> Builder<'_, T> {
                 }
             };
             let cell = self.board.edge(track.edge);
-            inputs.push(Input { source, pending: Batch::new(), spare: Batch::new(), cell, gate });
+            inputs.push(Input {
+                source,
+                pending: Batch::new(),
+                spare: Batch::new(),
+                cell,
+                unmeasured: 0,
+                gate,
+            });
         }
         inputs.sort_by_key(|i| !matches!(i.source, Source::Back(_)));
         inputs

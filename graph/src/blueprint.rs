@@ -25,6 +25,9 @@ pub struct Blueprint {
     pub edges: Vec<EdgeDecl>,
     /// How many tokens can exist at once (`limits.slices + limits.requests`): the capacity of return edges.
     pub tokens: usize,
+    /// Whether times are left unmeasured that only serve figures: waits, services and holds of stages. What is counted is
+    /// counted all the same.
+    pub untimed: bool,
 }
 
 /// A thread pool.

@@ -332,7 +332,7 @@ impl<T: Item> Engine<T> {
     fn laggards(&self) -> Vec<Laggard> {
         let edges = self.snapshot().edges;
         let mut left: Vec<Laggard> =
-            self.board.held().map(|(stage, items)| Laggard { stage, items }).collect();
+            self.board.left().map(|(stage, items)| Laggard { stage, items }).collect();
         for track in &self.tracks {
             left[track.to].items += edges[track.edge].depth();
         }

@@ -4,7 +4,7 @@
 
 use crate::blueprint::Dispatch;
 use crate::caller::Callers;
-use crate::clock::now;
+use crate::clock::thread_now;
 use crate::edge::dispatch::destination;
 use crate::edge::queue::{Parcel, Ring};
 use crate::item::{BATCH, Batch, Item};
@@ -123,6 +123,8 @@ pub(crate) struct Entry<T: Item> {
     pub pushed: AtomicU64,
     pub batches: AtomicU64,
     pub refused: AtomicU64,
+    /// Whether entries are stamped with the time, for their wait.
+    pub timed: bool,
     /// Its workers have no threads: whoever pushes steps them, so nobody needs to be woken.
     pub stepped: bool,
 }
@@ -274,7 +276,7 @@ impl<T: Item> Entry<T> {
     /// Pushes an entry that is paid for.
     fn send(&self, worker: usize, batch: Batch<T>) {
         let items = batch.len() as u64;
-        let mut parcel = Parcel { pushed_at: now(), batch };
+        let mut parcel = Parcel { pushed_at: if self.timed { thread_now() } else { 0 }, batch };
         // Whoever pops gives the credit back after the pop, so a paid entry finds room at once.
         let ring = &self.rings[worker];
         while let Err(back) = if self.stepped { ring.put(parcel) } else { ring.push(parcel) } {

@@ -25,12 +25,21 @@ pub(crate) struct Beat {
     /// Something ran since `now` was read.
     stale: bool,
     pub draining: bool,
+    /// Whether times are measured for their own sake.
+    pub timed: bool,
 }
 
 impl Beat {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock, timed: bool) -> Self {
         let now = clock.now();
-        Self { clock, now, stale: false, draining: false }
+        Self { clock, now, stale: false, draining: false, timed }
+    }
+
+    /// The time at this stage boundary; [`Nanos::MAX`] if nobody has read the clock at it: whoever does, does so for both of
+    /// its sides.
+    #[inline]
+    pub(crate) fn boundary(&self) -> Nanos {
+        if self.stale { Nanos::MAX } else { self.now }
     }
 
     #[inline]
@@ -79,19 +88,23 @@ pub(crate) struct Instance<T: Item> {
     /// The last poll that brought something brought no small batch.
     pub large: bool,
     pub blocked_at: Option<Nanos>,
+    /// As [`Beat::timed`].
+    pub timed: bool,
     /// Has no pool of its own: it outlives the failure of its host's.
     pub guest: bool,
 }
 
 impl<T: Item> Instance<T> {
-    /// Runs on a batch; what is left in it comes again.
+    /// Runs on a batch; what is left in it comes again. `fed_at`: since when it was there, unless its wait is known already.
     #[inline]
-    pub(crate) fn run(&mut self, batch: &mut Batch<T>, beat: &mut Beat) -> Ran {
+    pub(crate) fn run(&mut self, batch: &mut Batch<T>, fed_at: Option<Nanos>, beat: &mut Beat) -> Ran {
         let Some(stage) = self.stage.as_mut().filter(|_| self.orphans.is_empty()) else {
             return Ran { moved: self.bury(batch), rests: false };
         };
         let (before, pushes, mark) = (batch.len(), self.outlet.pushes(), batch.mark());
-        let weight = if before >= SMALL {
+        let weight = if !self.timed {
+            0
+        } else if before >= SMALL {
             1
         } else {
             self.small = self.small.wrapping_add(1);
@@ -102,13 +115,19 @@ impl<T: Item> Instance<T> {
         let mut cx = Context { now: beat.now, draining: beat.draining };
         let ran = catch_unwind(AssertUnwindSafe(|| stage.run(batch, &mut self.outlet, &mut cx)));
         beat.stale = true;
+        let taken = (before - batch.len().min(before)) as u64;
         if weight > 0 {
             let service = beat.read() - start;
             self.cell.service.record(service, weight);
             self.cell.busy_ns.add(service * weight);
+            if let Some(fed_at) = fed_at
+                && taken > 0
+            {
+                self.cell.wait.record(start.saturating_sub(fed_at), weight * taken);
+            }
         }
         self.cell.batches.add(1);
-        self.cell.items.add((before - batch.len().min(before)) as u64);
+        self.cell.items.add(taken);
         let Ok(flow) = ran else {
             self.panicked(batch, mark, pushes, beat);
             return Ran { moved: true, rests: false };
@@ -129,7 +148,7 @@ impl<T: Item> Instance<T> {
             return if self.outlet.pushes() == pushes { Polled::Idle } else { Polled::Busy };
         };
         let sampled = self.small.wrapping_add(1).is_multiple_of(SAMPLE);
-        let timed = self.large || sampled || self.outlet.is_end();
+        let timed = self.timed && (self.large || sampled || self.outlet.is_end());
         let start = if timed { beat.start() } else { beat.now };
         self.outlet.now = beat.now;
         let mut cx = Context { now: beat.now, draining: beat.draining };
@@ -148,6 +167,7 @@ impl<T: Item> Instance<T> {
         self.cell.busy_polls.add(1);
         self.large = brought >= SMALL;
         let weight = match self.large || self.outlet.is_end() {
+            _ if !self.timed => 0,
             true => 1,
             false => {
                 self.small = self.small.wrapping_add(1);

@@ -58,8 +58,8 @@ pub use mark::on_engine_thread;
 pub use outlet::Outlet;
 pub use plan::Plan;
 pub use stage::{
-    Arming, BuildError, Context, Contract, Drained, Flow, Polled, Port, PortId, Resource, Seat, Shape, Spec,
-    Stage, Waker,
+    Arming, BuildError, Context, Contract, Drained, Flow, Held, Polled, Port, PortId, Resource, Seat, Shape,
+    Spec, Stage, Waker,
 };
-pub use stats::{EdgeStats, Histogram, Snapshot, StageStats, WorkerStats};
+pub use stats::{Count, EdgeStats, Histogram, HistogramCell, Snapshot, StageStats, WorkerStats};
 pub use stealing::{Crew, Crews};

@@ -11,6 +11,7 @@ use crate::item::{BATCH, Batch, Item};
 use crate::outlet::Outlet;
 use crate::stats::cell::{EdgeCell, StageCell};
 use crate::sync::Arc;
+use crate::worker::SLOTS;
 
 /// See the head of the file.
 #[repr(align(128))]
@@ -22,6 +23,8 @@ pub(crate) struct Node<T: Item> {
     pub hops_out: Vec<Hop>,
     /// Which of the inline inputs have something, by the lowest bits of their index.
     pub fed: u64,
+    /// Since when each of them has, as [`Beat::boundary`] tells.
+    pub fed_at: Box<[Nanos]>,
     pub polls: bool,
     /// Its polls bring items from outside the graph.
     pub brings: bool,
@@ -39,10 +42,29 @@ impl<T: Item> Node<T> {
     #[inline]
     pub(crate) fn run_input(&mut self, input: usize, beat: &mut Beat) -> Option<Ran> {
         let from = &mut self.inputs[input];
-        if from.pending.is_empty() && !from.pop(beat.now, &self.instance.cell) {
+        if from.pending.is_empty() && !from.pop(beat, &self.instance.cell) {
             return None;
         }
-        Some(self.instance.run(&mut from.pending, beat))
+        Some(self.instance.run(&mut from.pending, None, beat))
+    }
+
+    /// An inline input was put something on, behind what may be there already.
+    #[inline]
+    pub(crate) fn feed(&mut self, slot: usize, at: Nanos) {
+        let bit = 1 << (slot % SLOTS);
+        if self.fed & bit == 0 {
+            self.fed_at[slot] = at;
+        }
+        self.fed |= bit;
+    }
+
+    /// A run has left something on an inline input.
+    #[inline]
+    pub(crate) fn leave(&mut self, slot: usize, at: Nanos) {
+        self.fed |= 1 << (slot % SLOTS);
+        if self.fed_at[slot] == Nanos::MAX {
+            self.fed_at[slot] = at;
+        }
     }
 
     /// Takes an item as if it had come off its ring `input` at once, if nothing waits there. Whether it did.
@@ -52,8 +74,10 @@ impl<T: Item> Node<T> {
         if is_free {
             let _ = into.pending.push(item); // An empty batch has room.
             into.cell.popped.add(1);
-            self.instance.cell.wait.record(0, 1);
-            self.instance.cell.depth_samples.add(1);
+            into.cell.found(0);
+            if self.instance.timed {
+                self.instance.cell.wait.record(0, 1);
+            }
         }
         is_free
     }
@@ -83,6 +107,8 @@ pub(crate) struct Input<T: Item> {
     /// What came off the ring with the last batch and did not fit into it.
     pub spare: Batch<T>,
     pub cell: Arc<EdgeCell>,
+    /// On a return edge: items since the last one of which the wait is known.
+    pub unmeasured: u64,
     /// On the edge from `submit`: where a popped entry is given back.
     pub gate: Option<Arc<Gate>>,
 }
@@ -119,12 +145,26 @@ impl<T: Item> Input<T> {
     /// Takes the next batch from the ring; small ones that wait there are merged into one. Under load a
     /// producer of single items (a submitter, an eager neighbour) thus costs a run a batch, not a run an item.
     #[inline]
-    fn pop(&mut self, now: Nanos, stage: &StageCell) -> bool {
+    fn pop(&mut self, beat: &Beat, stage: &StageCell) -> bool {
+        let waited = |pushed_at: Nanos, items: u64| {
+            if beat.timed {
+                stage.wait.record(beat.now.saturating_sub(pushed_at), items);
+            }
+        };
         match &self.source {
             Source::Back(ring) => {
-                let came = ring.pop(&mut self.pending);
+                let depth = ring.len();
+                let (came, pushed_at) = ring.pop(&mut self.pending);
+                if came == 0 {
+                    return false;
+                }
+                self.unmeasured += came as u64;
+                if let Some(pushed_at) = pushed_at {
+                    waited(pushed_at, std::mem::take(&mut self.unmeasured));
+                }
                 self.cell.popped.add(came as u64);
-                came > 0
+                self.cell.found(depth);
+                true
             }
             Source::Queue(ring) => {
                 if !self.spare.is_empty() {
@@ -142,16 +182,14 @@ impl<T: Item> Input<T> {
                         gate.refund();
                     }
                     let came = parcel.batch.len() as u64;
-                    stage.wait.record(now.saturating_sub(parcel.pushed_at), came);
+                    waited(parcel.pushed_at, came);
                     self.cell.popped.add(came);
                     merge(&mut self.pending, &mut self.spare, parcel.batch);
                 }
                 if self.pending.is_empty() {
                     return false;
                 }
-                stage.depth_sum.add(depth as u64);
-                stage.depth_samples.add(1);
-                stage.depth_max.max(depth as u64);
+                self.cell.found(depth);
                 true
             }
         }

@@ -63,7 +63,17 @@ pub(crate) struct PortOut<T: Item> {
 /// A staged batch, on lines of its own: its neighbour in memory may be another worker's.
 #[derive(Clone, Copy)]
 #[repr(align(128))]
-struct Staged<T: Item>(Batch<T>);
+struct Staged<T: Item> {
+    batch: Batch<T>,
+    /// Since when its ring is known to have no room for it, or up to when that has been counted. 0: it has some.
+    full_at: Nanos,
+}
+
+impl<T: Item> Staged<T> {
+    fn empty() -> Self {
+        Self { batch: Batch::new(), full_at: 0 }
+    }
+}
 
 /// See [`PortOut::sent`].
 #[derive(Clone, Copy)]
@@ -93,10 +103,10 @@ impl<T: Item> Outlet<T> {
     pub fn room(&self, port: PortId, item: T) -> usize {
         let Some(p) = self.ports.get(usize::from(port.0)) else { return BATCH };
         match p.wire {
-            Wire::Inline => p.staged[0].0.room(),
+            Wire::Inline => p.staged[0].batch.room(),
             Wire::Open => BATCH,
             _ => {
-                let room = p.staged[p.destination(item)].0.room();
+                let room = p.staged[p.destination(item)].batch.room();
                 if room > 0 || p.when_full == WhenFull::Wait { room } else { self.room_of_failed(port, item) }
             }
         }
@@ -120,7 +130,7 @@ impl<T: Item> Outlet<T> {
         // Short enough to become part of the stage's own loop; everything else is a call.
         match self.ports.get_mut(usize::from(port.0)) {
             Some(PortOut { wire: Wire::Inline, staged, .. }) => {
-                staged[0].0.push(item)?;
+                staged[0].batch.push(item)?;
                 self.touched |= 1 << (port.0 % 64);
                 self.pushes = self.pushes.wrapping_add(1);
                 Ok(())
@@ -134,9 +144,9 @@ impl<T: Item> Outlet<T> {
     pub fn room_for_all(&self, port: PortId) -> usize {
         let Some(p) = self.ports.get(usize::from(port.0)) else { return BATCH };
         match p.wire {
-            Wire::Inline => p.staged[0].0.room(),
+            Wire::Inline => p.staged[0].batch.room(),
             Wire::Open => BATCH,
-            _ => p.staged.iter().map(|staged| staged.0.room()).min().unwrap_or(0),
+            _ => p.staged.iter().map(|staged| staged.batch.room()).min().unwrap_or(0),
         }
     }
 
@@ -148,8 +158,8 @@ impl<T: Item> Outlet<T> {
             Some(PortOut { wire: Wire::Inline, staged, .. }) => {
                 let n = match items {
                     // Without a call for so little.
-                    [item] => usize::from(staged[0].0.push(*item).is_ok()),
-                    _ => staged[0].0.extend(items),
+                    [item] => usize::from(staged[0].batch.push(*item).is_ok()),
+                    _ => staged[0].batch.extend(items),
                 };
                 self.touched |= u64::from(n > 0) << (port.0 % 64);
                 self.pushes = self.pushes.wrapping_add(n as u32);
@@ -190,7 +200,7 @@ impl<T: Item> Outlet<T> {
     /// Takes what a detached outlet, or an inline port, has got.
     pub fn take(&mut self, port: PortId) -> Batch<T> {
         match self.ports.get_mut(usize::from(port.0)) {
-            Some(p) if matches!(p.wire, Wire::Inline) => std::mem::take(&mut p.staged[0].0),
+            Some(p) if matches!(p.wire, Wire::Inline) => std::mem::take(&mut p.staged[0].batch),
             _ => Batch::new(),
         }
     }
@@ -202,7 +212,7 @@ impl<T: Item> Outlet<T> {
     /// The batch that the neighbour behind an inline port is run on.
     #[inline]
     pub(crate) fn inline(&mut self, port: usize) -> &mut Batch<T> {
-        &mut self.ports[port].staged[0].0
+        &mut self.ports[port].staged[0].batch
     }
 
     /// The `failed` port, if it is wired.
@@ -216,7 +226,8 @@ impl<T: Item> Outlet<T> {
 
     /// Sends on what waits for rings: full batches always, others when their ring is empty or `all` is set.
     /// Answers whether anything moved.
-    pub(crate) fn flush(&mut self, all: bool) -> bool {
+    pub(crate) fn flush(&mut self, now: Nanos, all: bool) -> bool {
+        self.now = now;
         let mut moved = false;
         for port in &mut self.ports {
             if port.waiting > 0 {
@@ -266,7 +277,7 @@ impl<T: Item> Outlet<T> {
     pub(crate) fn passed(&self, item: T, since: u32) -> Passed {
         let mut forgotten = false;
         for port in &self.ports {
-            if port.staged.iter().any(|staged| staged.0.contains(item)) {
+            if port.staged.iter().any(|staged| staged.batch.contains(item)) {
                 return Passed::Yes;
             }
             for sent in &port.sent {
@@ -289,8 +300,8 @@ impl<T: Item> Outlet<T> {
     /// Takes everything out, inline batches included: the engine stops.
     pub(crate) fn sweep(&mut self, each: &mut dyn FnMut(T)) {
         for port in &mut self.ports {
-            for Staged(batch) in &mut port.staged {
-                std::iter::from_fn(|| batch.pop()).for_each(&mut *each);
+            for staged in &mut port.staged {
+                std::iter::from_fn(|| staged.batch.pop()).for_each(&mut *each);
             }
             port.waiting = 0;
         }
@@ -344,7 +355,7 @@ impl<T: Item> PortOut<T> {
         let sends = if matches!(wire, Wire::Queue(_) | Wire::Back(_)) { destinations } else { 0 };
         Self {
             wire,
-            staged: vec![Staged(Batch::new()); destinations].into(),
+            staged: vec![Staged::empty(); destinations].into(),
             waiting: 0,
             sent: vec![Sent { batch: Batch::new(), at: u32::MAX, before: u32::MAX }; sends].into(),
             dispatch: Dispatch::Any,
@@ -387,12 +398,12 @@ impl<T: Item> PortOut<T> {
     #[inline]
     fn stage(&mut self, item: T, now: Nanos, pushes: u32) -> Result<(), T> {
         let to = self.destination(item);
-        if self.staged[to].0.room() == 0 && !self.send_full(to, now, pushes) {
+        if self.staged[to].batch.room() == 0 && !self.send_full(to, now, pushes) {
             return Err(item);
         }
-        self.staged[to].0.push(item)?;
+        self.staged[to].batch.push(item)?;
         self.waiting += 1;
-        if self.staged[to].0.room() == 0 {
+        if self.staged[to].batch.room() == 0 {
             self.send_full(to, now, pushes);
         }
         Ok(())
@@ -400,7 +411,7 @@ impl<T: Item> PortOut<T> {
 
     /// Sends a full batch in the middle of a run, and remembers it in case that run panics.
     fn send_full(&mut self, to: usize, now: Nanos, pushes: u32) -> bool {
-        let full = self.staged[to].0;
+        let full = self.staged[to].batch;
         let went = self.send(to, now);
         if went {
             let sent = &mut self.sent[to];
@@ -412,7 +423,7 @@ impl<T: Item> PortOut<T> {
     fn flush(&mut self, now: Nanos, all: bool) -> bool {
         let mut moved = false;
         for to in 0..self.staged.len() {
-            let batch = &self.staged[to].0;
+            let batch = &self.staged[to].batch;
             if batch.is_empty() {
                 continue;
             }
@@ -430,17 +441,23 @@ impl<T: Item> PortOut<T> {
     /// Sends one staged batch; answers whether its room is free again. What could not go stays, and the
     /// consumer's next pop rings our bell.
     fn send(&mut self, to: usize, now: Nanos) -> bool {
-        let batch = &mut self.staged[to].0;
+        let Staged { batch, full_at } = &mut self.staged[to];
         let sent = match &self.wire {
             Wire::Queue(rings) => {
-                if rings[to].is_full() || rings[to].push(Parcel { pushed_at: now, batch: *batch }).is_err() {
+                let full =
+                    rings[to].is_full() || rings[to].push(Parcel { pushed_at: now, batch: *batch }).is_err();
+                if *full_at != 0 {
+                    self.cell.blocked_ns.add(now.saturating_sub(*full_at));
+                }
+                *full_at = if full { now } else { 0 };
+                if full {
                     return false;
                 }
                 let sent = batch.len();
                 batch.clear();
                 sent
             }
-            Wire::Back(rings) => rings[to].push(batch),
+            Wire::Back(rings) => rings[to].push(batch, now),
             Wire::Open | Wire::Inline => 0,
         };
         self.waiting -= sent;

@@ -188,7 +188,7 @@ impl<T: Item> Simulation<T> {
         }
         let mut walkers = Vec::new();
         for mut worker in built.workers {
-            worker.beat = Beat::new(self.clock.clone());
+            worker.beat = Beat::new(self.clock.clone(), worker.beat.timed);
             let name = format!("{id}:{}", worker.name);
             let weight = self.dice.between(1, 6);
             walkers.push(Walker { worker, name, stand: Stand::Awake, weight });

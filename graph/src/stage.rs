@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use crate::clock::Nanos;
 use crate::item::{Batch, Item};
 use crate::outlet::Outlet;
+use crate::stats::cell::StageCell;
 use crate::sync::Arc;
 
 pub use crate::fault::{Fault, Faults};
@@ -191,6 +192,35 @@ pub struct Seat {
     pub pair: usize,
     /// Rings the bell of this worker.
     pub waker: Waker,
+    /// Where the stage says how long it held items. For the thread that runs it only.
+    pub held: Held,
+}
+
+/// How long a stage held items is only known to the stage: this is where it says so. Cheap to clone; all clones of one seat
+/// count together, and one of them may write at a time. The default counts nothing.
+#[derive(Clone, Default)]
+pub struct Held(Option<Arc<StageCell>>);
+
+impl Held {
+    pub(crate) fn in_cell(cell: Arc<StageCell>) -> Self {
+        Self(Some(cell))
+    }
+
+    /// Whether anything is counted: if not, the stage need not remember times for it.
+    #[inline]
+    pub fn counts(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// So many items were let go that had been held for so long: 0 for those that went on in the run that took them in.
+    #[inline]
+    pub fn record(&self, ns: Nanos, items: u64) {
+        if let Some(cell) = &self.0
+            && items > 0
+        {
+            cell.held.record(ns, items);
+        }
+    }
 }
 
 /// Rings the bell of one worker: cheap when the worker is awake, a wake-up when it sleeps. Any thread.

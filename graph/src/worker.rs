@@ -26,7 +26,7 @@ use crate::wait::{Pause, Slept, Waiting};
 pub(crate) const STAGES_MAX: usize = 64;
 
 /// Inline inputs of a node are told apart by so many bits; those beyond share them.
-const SLOTS: usize = 64;
+pub(crate) const SLOTS: usize = 64;
 
 /// Longest sleep of a worker that nothing comes to but by its bell.
 const UNASKED_NS: Nanos = 1_000_000_000;
@@ -123,7 +123,7 @@ impl<T: Item> Worker<T> {
         for n in each(self.agenda.senders()) {
             let outlet = &mut self.nodes[n].instance.outlet;
             if outlet.waiting() > 0 {
-                moved |= outlet.flush(!moved);
+                moved |= outlet.flush(self.beat.now, !moved);
             }
         }
         if self.beat.draining {
@@ -155,7 +155,7 @@ impl<T: Item> Worker<T> {
     fn go_on(&mut self, n: usize) -> bool {
         let mut moved = false;
         if self.nodes[n].instance.outlet.waiting() > 0 {
-            moved |= self.nodes[n].instance.outlet.flush(false);
+            moved |= self.nodes[n].instance.outlet.flush(self.beat.now, false);
         }
         if self.agenda.is_ready(n) && self.run_inline(n) {
             self.cascade(n);
@@ -234,13 +234,13 @@ impl<T: Item> Worker<T> {
         if touched == 0 {
             return 0;
         }
-        let mut fed = 0;
+        let (mut fed, at) = (0, self.beat.boundary());
         // Hops lead forward only.
         let (before, behind) = self.nodes.split_at_mut(n + 1);
         for hop in &before[n].hops_out {
             if touched >> (hop.port % SLOTS) & 1 != 0 {
                 fed |= 1 << hop.to;
-                behind[hop.to - n - 1].fed |= 1 << (hop.slot % SLOTS);
+                behind[hop.to - n - 1].feed(hop.slot, at);
             }
         }
         self.agenda.feed(fed);
@@ -279,9 +279,9 @@ impl<T: Item> Worker<T> {
         if before == 0 {
             return None;
         }
-        let ran = node.instance.run(batch, &mut self.beat);
+        let ran = node.instance.run(batch, Some(node.fed_at[i]), &mut self.beat);
         if !batch.is_empty() {
-            node.fed |= 1 << (i % SLOTS);
+            node.leave(i, self.beat.now);
         }
         let taken = before.saturating_sub(batch.len()) as u64;
         let edge = self.nodes[hop.from].instance.outlet.cell(hop.port);
@@ -300,7 +300,7 @@ impl<T: Item> Worker<T> {
             let (flushed, holds) = self.nodes[n].instance.drain(&mut self.beat);
             let held = pending + holds;
             moved |= flushed;
-            self.nodes[n].instance.cell.held.set(held as u64);
+            self.nodes[n].instance.cell.left.set(held as u64);
             all += held;
             if flushed {
                 self.fed_by(n);
@@ -368,7 +368,7 @@ impl<T: Item> Worker<T> {
         let mut moved = false;
         for n in each(self.agenda.senders()) {
             let outlet = &mut self.nodes[n].instance.outlet;
-            moved |= outlet.waiting() > 0 && outlet.flush(true);
+            moved |= outlet.waiting() > 0 && outlet.flush(self.beat.now, true);
         }
         moved
     }

@@ -8,7 +8,7 @@ use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{Batch, Context, Contract, Flow, Outlet, Seat, Shape, Stage};
 
 use crate::key::Key;
-use crate::ledger::{Ending, Shard, Via};
+use crate::ledger::{Ending, Ends, Shard, Via};
 use crate::spec::Making;
 use crate::world::World;
 
@@ -48,19 +48,21 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         eventfd: has("eventfd"),
         waker: has("waker"),
     });
-    let shard = making.shard(seat);
-    Ok(Box::new(Notify { world: making.world.clone(), shard }))
+    let (world, shard) = (making.world.clone(), making.shard(seat));
+    let ends = world.ledger.counted.of(seat);
+    Ok(Box::new(Notify { world, shard, ends }))
 }
 
 #[repr(align(128))]
 struct Notify {
     world: Arc<World>,
     shard: Shard,
+    ends: Arc<Ends>,
 }
 
 impl Stage<Key> for Notify {
     fn run(&mut self, input: &mut Batch<Key>, _: &mut Outlet<Key>, _: &mut Context) -> Flow {
-        let mut ending = Ending::of(&self.world.ledger, self.shard);
+        let mut ending = Ending::of(&self.world.ledger, self.shard, &self.ends);
         while let Some(key) = input.pop() {
             ending.end(key);
         }

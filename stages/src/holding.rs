@@ -229,7 +229,9 @@ mod tests {
         let (far, now) = (Nanos::MAX / 2, pipeline_transports::clock::now());
         for batch in 0..2 {
             let marks = Marks::default();
-            ledger.batches.open(batch, Opening { len: 1, first: batch, last: batch, failed: 0, marks });
+            ledger
+                .batches
+                .open(batch, Opening { len: 1, first: batch, last: batch, failed: 0, marks, at: 0 });
             let span = Span { region: RegionId(0), offset: 0 };
             ledger.at(batch).bear(&Birth {
                 request: batch,

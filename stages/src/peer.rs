@@ -8,6 +8,8 @@ use arc_swap::ArcSwap;
 use pipeline_transports::{Access, LinkId, NicId, Offer, PairId, RegionId};
 
 use crate::fence::{Fence, Unfenced};
+use crate::seats::Place;
+use crate::traffic::{Moved, Moves};
 
 /// Index of a peer in the table. A name once known keeps its index for the life of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,12 +117,19 @@ pub struct LinkLife {
     weighs: bool,
     /// Whether it may still write at its target when it is dead.
     pub fence: Fence,
+    /// Where its reaper counts for the peer.
+    pub(crate) moved: Arc<Moved>,
 }
 
 impl LinkLife {
     /// Of a link to this start of a peer.
     pub fn to(view: &PeerView) -> Self {
         Self { fence: Fence::new(view.unfenced.clone()), ..Self::default() }
+    }
+
+    /// Of a link whose slices count for this peer, and which a pair of workers has.
+    pub fn counted(self, peer: &Peer, place: Place) -> Self {
+        Self { moved: peer.moved.by(place), ..self }
     }
 
     /// Of a link of a transport with so many NICs.
@@ -186,6 +195,9 @@ pub struct Peer {
     pub version: AtomicU64,
     /// Why it is down, for the error a user sees.
     pub reason: ArcSwap<String>,
+    /// What has moved, and how much of it had to be sent again.
+    pub(crate) moved: Moves,
+    pub(crate) retries: AtomicU64,
 }
 
 impl Peer {
@@ -198,6 +210,8 @@ impl Peer {
             links: ArcSwap::default(),
             version: AtomicU64::new(0),
             reason: ArcSwap::default(),
+            moved: Moves::default(),
+            retries: AtomicU64::new(0),
         }
     }
 

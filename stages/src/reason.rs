@@ -110,6 +110,59 @@ pub struct Failure {
 }
 
 impl Reason {
+    /// What requests can fail for, as labels of figures: a fixed list, so that the number of series is bounded.
+    pub const LABELS: [&'static str; 21] = [
+        "busy",
+        "too_large",
+        "not_registered",
+        "local_bounds",
+        "unknown_segment",
+        "remote_bounds",
+        "denied",
+        "peer_gone",
+        "peer_leaving",
+        "stale_peer",
+        "no_route",
+        "deadline",
+        "cancelled",
+        "undetermined",
+        "refused",
+        "transport",
+        "corrupt",
+        "unverified",
+        "stage_panic",
+        "stopped",
+        "forked",
+    ];
+
+    /// Its label: one of [`Self::LABELS`], or `notice`, which no request fails for.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::TooLarge { .. } => "too_large",
+            Self::NotRegistered => "not_registered",
+            Self::LocalBounds => "local_bounds",
+            Self::UnknownSegment => "unknown_segment",
+            Self::RemoteBounds => "remote_bounds",
+            Self::Denied => "denied",
+            Self::PeerGone => "peer_gone",
+            Self::PeerLeaving => "peer_leaving",
+            Self::StalePeer => "stale_peer",
+            Self::NoRoute => "no_route",
+            Self::Deadline => "deadline",
+            Self::Cancelled => "cancelled",
+            Self::Undetermined => "undetermined",
+            Self::Transport(Transport::Refused(_)) => "refused",
+            Self::Transport(Transport::Failed) => "transport",
+            Self::Corrupt(_) => "corrupt",
+            Self::Unverified => "unverified",
+            Self::Notice(_) => "notice",
+            Self::StagePanic => "stage_panic",
+            Self::Stopped => "stopped",
+            Self::Forked => "forked",
+        }
+    }
+
     /// What happened, in a few words.
     pub fn what(&self) -> String {
         match self {

@@ -2,6 +2,8 @@
 //! last attempt can speak for it. Deliberately counts only attempts that were the slice's own fault: those that a
 //! neighbour's abort took along are free.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use pipeline_configs::schema::Change;
 use pipeline_configs::{Facts, Kind, StageKind, Values};
 use pipeline_graph::{
@@ -120,7 +122,12 @@ impl Retry {
             self.rested.remove(ledger, position);
             if let Some(key) = ledger.renew(old) {
                 self.holding.grasp(key);
-                ledger.at(position).set_code(Code::DONE);
+                let slot = ledger.at(position);
+                slot.set_code(Code::DONE);
+                ledger.counted.retried();
+                if let Some(peer) = self.world.peers.get(slot.peer()) {
+                    peer.retries.fetch_add(1, Relaxed);
+                }
                 // Room was asked for.
                 let _ = out.push(OUT, key);
                 self.holding.let_loose();

@@ -16,7 +16,7 @@ use crate::mail::{Half, Mail, PostOffice, SeatId};
 use crate::posted::Posted;
 use crate::reason::Code;
 use crate::spec::Making;
-use crate::traffic::{Counts, Moved};
+use crate::traffic::{Moved, ServedBytes, Sum};
 use crate::world::TransportEntry;
 
 /// A pair: transport, NIC, index.
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     reaper_gone: AtomicU32,
     /// What its reaper saw end. Here, so that a reaper which panicked takes none of it along.
     pub(crate) moved: Moved,
+    /// What its serve half did.
+    pub(crate) served: ServedBytes,
 }
 
 impl Shared {
@@ -43,6 +45,7 @@ impl Shared {
             bells: Mutex::default(),
             reaper_gone: AtomicU32::new(0),
             moved: Moved::default(),
+            served: ServedBytes::default(),
         })
     }
 
@@ -204,11 +207,14 @@ impl Seats {
     }
 
     /// What has moved over a NIC of a transport, over all of its workers.
-    pub(crate) fn counts(&self, transport: u16, nic: u16) -> Counts {
-        let mut sum = Counts::default();
+    pub(crate) fn counts(&self, transport: u16, nic: u16) -> Sum {
+        let mut sum = Sum::default();
         let pairs = self.pairs();
         let here = pairs.iter().filter(|((t, n, _), _)| (*t, *n) == (transport, nic));
-        here.for_each(|(_, pair)| pair.shared.moved.add_to(&mut sum));
+        for (_, pair) in here {
+            pair.shared.moved.add_to(&mut sum);
+            pair.shared.served.add_to(&mut sum);
+        }
         sum
     }
 

@@ -106,6 +106,7 @@ impl Drive {
         }
         let Some(half) = &mut self.half else { return any };
         let served = half.step(now, budget);
+        self.seat.shared.served.add(&served);
         while let Some(link) = half.closed() {
             any = true;
             if self.lanes.remove(&link) {

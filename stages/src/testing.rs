@@ -19,6 +19,7 @@ pub(crate) fn ledger(slices: u32, requests: u32) -> Ledger {
         peer_share_percent: 25,
         shards: 1,
         parts: 1,
+        timed: true,
     };
     Ledger::new(sizes, Arc::new(Regions::new(8)))
 }

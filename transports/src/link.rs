@@ -161,6 +161,10 @@ pub struct Served {
     pub answered: usize,
     /// Bytes moved, those of work requests included that are not answered yet.
     pub bytes: u64,
+    /// Payload of WRITEs that was put in its place, those included that are not answered yet.
+    pub bytes_in: u64,
+    /// Payload of READs that were answered.
+    pub bytes_out: u64,
     /// Whether it would have gone on with a larger budget.
     pub more: bool,
 }

@@ -15,7 +15,7 @@ use pipeline_graph::{Snapshot, State};
 use pipeline_stages::control::PeerFailures;
 use pipeline_stages::explain::Explanation;
 use pipeline_stages::ledger::Usage;
-use pipeline_stages::traffic::NicStats;
+use pipeline_stages::traffic::{Counts, NicStats};
 use pipeline_stages::{
     Batch, Client, Key, Location, Options, Pick, PrepareError, Prepared, Reason, Request, SubmitError, World,
 };
@@ -416,6 +416,11 @@ impl Engine {
     /// and what was counted so far.
     pub fn usage(&self) -> Usage {
         self.inner.world.usage()
+    }
+
+    /// What requests and slices came to since the start. Subtract two with [`Counts::since`].
+    pub fn counts(&self) -> Counts {
+        self.inner.world.counts()
     }
 
     /// What has moved over each NIC of each transport since the start, how often links ended because of it, and how it stands

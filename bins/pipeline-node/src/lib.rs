@@ -75,7 +75,7 @@ pub use pipeline_stages::notices::{Notice, Notices};
 pub use pipeline_stages::peer::PeerState;
 pub use pipeline_stages::peer_events::{PeerEvent, PeerEvents};
 pub use pipeline_stages::topology::{Nearness, Sysfs, Topology};
-pub use pipeline_stages::traffic::{NicStats, PeerStats};
+pub use pipeline_stages::traffic::{Counts, NicStats, PeerStats};
 pub use pipeline_stages::{
     AwaitError, Batch, DescriptorError, Doorbell, Failure, OnDoneError, Options, Pick, PrepareError,
     Prepared, Reason, Remote, Request, Status, SubmitError, Summary, WaitError, WhenDone,

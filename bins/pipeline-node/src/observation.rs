@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use pipeline_graph::Snapshot;
 use pipeline_stages::control::Blames;
 use pipeline_stages::ledger::Usage;
-use pipeline_stages::traffic::{NicStats, PeerStats};
+use pipeline_stages::traffic::{Counts, NicStats, PeerStats};
 use pipeline_stages::{Key, World};
 
 use crate::engine::Engine;
@@ -24,6 +24,8 @@ pub struct Observation {
     /// Time that stages which cut requests found no window and no slice for what waits there, summed over their workers. A
     /// worker that sleeps meanwhile tells of it when it is awake again.
     pub window_short_ns: u64,
+    /// What requests and slices came to.
+    pub counts: Counts,
     /// NICs of all transports, in the order of the file.
     pub nics: Vec<NicStats>,
     /// Peers that were opened, in the order in which that was first asked for: a peer keeps its place.
@@ -49,6 +51,7 @@ impl Observation {
             usage: self.usage,
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
             window_short_ns: self.window_short_ns.saturating_sub(earlier.window_short_ns),
+            counts: self.counts.since(&earlier.counts),
             nics: nics.collect(),
             peers: peers.collect(),
         }
@@ -73,6 +76,7 @@ impl Observer {
             usage: self.world.usage(),
             cpu_ns: process_cpu_ns(),
             window_short_ns: self.world.ledger.window.short_ns(),
+            counts: self.world.counts(),
             nics: self.nics(),
             peers: self.peers(),
         }

@@ -153,6 +153,7 @@ fn engine(course: &Arc<Course>, wait: Wait) -> Engine<u64> {
         stages: vec![StageDecl { name: "take".into(), kind: "take".into(), pool: Some(0), shape }],
         edges: vec![EdgeDecl { from: None, port: 0, to: 0, mode }],
         tokens: 1024,
+        untimed: false,
     };
     Engine::start(&blueprint, vec![Arc::new(take)], Arc::new(())).expect("a sound graph")
 }

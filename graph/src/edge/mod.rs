@@ -3,5 +3,6 @@
 pub mod back;
 pub mod dispatch;
 pub mod inline;
+mod probe;
 pub mod queue;
 pub(crate) mod track;

@@ -84,8 +84,12 @@ impl<T: Item> Track<T> {
 
     /// What only the rings themselves and the inlets know of an edge.
     pub(crate) fn add_to(&self, line: &mut EdgeStats, entry: Option<&Entry<T>>) {
-        if let Way::Back(rings) = &self.way {
-            line.overflows = rings.iter().map(|r| r.overflows()).sum();
+        match &self.way {
+            Way::Back(rings) => {
+                line.overflows = rings.iter().map(|r| r.overflows()).sum();
+                line.depth_now = rings.iter().map(|r| r.len() as u64).sum();
+            }
+            Way::Queue(rings) => line.depth_now = rings.iter().map(|r| r.len() as u64).sum(),
         }
         if let Some(entry) = entry.filter(|_| !self.gates.is_empty()) {
             line.pushed += entry.pushed.load(Ordering::Acquire);
@@ -107,7 +111,7 @@ impl<T: Item> Track<T> {
             Way::Back(rings) => {
                 let mut batch = Batch::new();
                 for ring in rings {
-                    while ring.pop(&mut batch) > 0 {
+                    while ring.pop(&mut batch).0 > 0 {
                         std::iter::from_fn(|| batch.pop()).for_each(&mut *each);
                     }
                 }

@@ -13,7 +13,8 @@ pub(crate) struct Board {
     stages: Vec<(StageStats, Vec<Arc<StageCell>>)>,
     /// Cells of workers that give away what a stage does: index of the stage, and what they alone know of it.
     hosts: Vec<(usize, Arc<StageCell>)>,
-    edges: Vec<(EdgeStats, Vec<Arc<EdgeCell>>)>,
+    /// With the stage that each leads to.
+    edges: Vec<(EdgeStats, usize, Vec<Arc<EdgeCell>>)>,
     workers: Vec<(WorkerStats, Arc<WorkerCell>, Arc<Bell>)>,
 }
 
@@ -51,7 +52,11 @@ impl Board {
             started_at: now(),
             stages: stages.collect(),
             hosts: Vec::new(),
-            edges: edges.into_iter().map(|line| (line, Vec::new())).collect(),
+            edges: edges
+                .into_iter()
+                .zip(&blueprint.edges)
+                .map(|(line, e)| (line, e.to, Vec::new()))
+                .collect(),
             workers: Vec::new(),
         }
     }
@@ -74,7 +79,7 @@ impl Board {
     /// A new cell of an edge, for one worker's side of it.
     pub(crate) fn edge(&mut self, edge: usize) -> Arc<EdgeCell> {
         let cell = Arc::new(EdgeCell::default());
-        self.edges[edge].1.push(cell.clone());
+        self.edges[edge].2.push(cell.clone());
         cell
     }
 
@@ -98,18 +103,17 @@ impl Board {
         self.workers.push((line, cell, Arc::new(Bell::new())));
     }
 
-    /// What each stage told it holds, over all of its workers, while draining.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+    /// What each stage told is left in it, over all of its workers, while draining.
+    pub(crate) fn left(&self) -> impl Iterator<Item = (String, u64)> + '_ {
         self.stages.iter().enumerate().map(|(s, (line, cells))| {
-            let held = cells.iter().chain(self.hosts_of(s)).map(|cell| cell.held.get()).sum();
-            (line.name.clone(), held)
+            let left = cells.iter().chain(self.hosts_of(s)).map(|cell| cell.left.get()).sum();
+            (line.name.clone(), left)
         })
     }
 
     /// Forgets the largest depths. A consumer may put one back that it saw just before.
     pub(crate) fn reset_peaks(&self) {
-        let cells = self.stages.iter().flat_map(|(_, cells)| cells);
-        cells.chain(self.hosts.iter().map(|(_, cell)| cell)).for_each(|cell| cell.depth_max.set(0));
+        self.edges.iter().flat_map(|(_, _, cells)| cells).for_each(|cell| cell.depth_max.set(0));
     }
 
     fn hosts_of(&self, stage: usize) -> impl Iterator<Item = &Arc<StageCell>> {
@@ -119,20 +123,32 @@ impl Board {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let at = now();
         let elapsed_ns = at - self.started_at;
-        let stages = self.stages.iter().enumerate().map(|(s, (line, cells))| {
-            let mut line = line.clone();
-            cells.iter().for_each(|cell| line.add(cell, elapsed_ns));
-            self.hosts_of(s).for_each(|cell| line.add_host(cell));
-            line
-        });
+        let mut stages: Vec<StageStats> = self
+            .stages
+            .iter()
+            .enumerate()
+            .map(|(s, (line, cells))| {
+                let mut line = line.clone();
+                cells.iter().for_each(|cell| line.add(cell, elapsed_ns));
+                self.hosts_of(s).for_each(|cell| line.add_host(cell));
+                line
+            })
+            .collect();
         // Consumers before producers: a depth is then never negative, at most a little too deep.
-        let edges = self.edges.iter().map(|(line, cells)| {
-            let mut line = line.clone();
-            line.popped = cells.iter().map(|cell| cell.popped.get()).sum();
-            crate::sync::fence(Ordering::SeqCst);
-            cells.iter().for_each(|cell| line.add_pushed(cell));
-            line
-        });
+        let edges: Vec<EdgeStats> = self
+            .edges
+            .iter()
+            .map(|(line, _, cells)| {
+                let mut line = line.clone();
+                cells.iter().for_each(|cell| line.add_popped(cell));
+                crate::sync::fence(Ordering::SeqCst);
+                cells.iter().for_each(|cell| line.add_pushed(cell));
+                line
+            })
+            .collect();
+        for (edge, (_, to, _)) in edges.iter().zip(&self.edges).filter(|(edge, _)| edge.mode == "queue") {
+            stages[*to].add_queue(edge);
+        }
         let workers = self.workers.iter().map(|(line, cell, bell)| WorkerStats {
             turns: cell.turns.get(),
             busy_ns: cell.busy_ns.get(),
@@ -152,12 +168,6 @@ impl Board {
             decisions: cell.decisions.get(),
             ..line.on_cpu(cell)
         });
-        Snapshot {
-            at,
-            elapsed_ns,
-            stages: stages.collect(),
-            edges: edges.collect(),
-            workers: workers.collect(),
-        }
+        Snapshot { at, elapsed_ns, stages, edges, workers: workers.collect() }
     }
 }

@@ -5,5 +5,5 @@ pub(crate) mod cell;
 pub(crate) mod sched;
 pub mod table;
 
-pub use cell::Histogram;
+pub use cell::{Count, Histogram, HistogramCell};
 pub use table::{EdgeStats, Snapshot, StageStats, WorkerStats};

@@ -50,12 +50,18 @@ pub struct StageStats {
     pub panics: u64,
     /// Items it pushed to a port without wire.
     pub strays: u64,
-    /// Largest depth of an input ring seen since the start or [`crate::Engine::reset_peaks`], in batches.
+    /// Largest depth of an input queue's ring seen since the start or [`crate::Engine::reset_peaks`], in batches.
     pub depth_max: u64,
-    /// Time items waited in its input queues.
+    /// Time that items waited before it: in its queues and on its return edges, from the push to the pop; on an inline edge
+    /// from the moment they were there until it was run on them, which is 0 unless something came between.
     pub wait: Histogram,
     /// Time of one run or busy poll.
     pub service: Histogram,
+    /// Time that items were inside it, neither waiting before it nor in its hands: of a stage that holds what cannot go on
+    /// yet, from the run that took an item in to the moment it let the item go (0 if it did so in the same run); of one that
+    /// hands items to something outside the graph and takes them back, the time outside. On a `stealing` pool: until a thread
+    /// of the pool took the item up. Empty for a stage that does none of this.
+    pub held: Histogram,
     pub(super) depth_sum: u64,
     pub(super) depth_samples: u64,
     pub(super) elapsed_ns: Nanos,
@@ -82,6 +88,17 @@ pub struct EdgeStats {
     pub rejected: u64,
     /// How often a return edge was found full: 0, or there is a bug.
     pub overflows: u64,
+    /// What its rings hold now, counted as [`Self::capacity`] is: batches, or items on a return edge.
+    pub depth_now: u64,
+    /// Most that a consumer found in one ring since the start or [`crate::Engine::reset_peaks`], counted likewise.
+    pub depth_max: u64,
+    /// Time that batches were ready to go and their ring had no room, over all producers and rings. Of `submit -> ..`
+    /// always 0: whoever submits is told and keeps nothing here.
+    pub blocked_ns: Nanos,
+    /// Sum of what consumers found in a ring, each time they took something out, counted likewise.
+    pub depth_sum: u64,
+    /// How often they did.
+    pub depth_samples: u64,
 }
 
 /// One worker.
@@ -166,10 +183,14 @@ fn take(now: &mut u64, old: u64) {
     *now = now.saturating_sub(old);
 }
 
+fn mean(sum: u64, samples: u64) -> f64 {
+    if samples == 0 { 0.0 } else { sum as f64 / samples as f64 }
+}
+
 impl StageStats {
     /// Mean depth of its input rings, in batches, as consumers found them.
     pub fn depth_avg(&self) -> f64 {
-        if self.depth_samples == 0 { 0.0 } else { self.depth_sum as f64 / self.depth_samples as f64 }
+        mean(self.depth_sum, self.depth_samples)
     }
 
     /// Share of its workers' time spent in it, in percent.
@@ -202,6 +223,7 @@ impl StageStats {
         take(&mut self.depth_samples, old.depth_samples);
         self.wait = self.wait.since(&old.wait);
         self.service = self.service.since(&old.service);
+        self.held = self.held.since(&old.held);
     }
 
     pub(crate) fn add(&mut self, cell: &super::cell::StageCell, elapsed_ns: Nanos) {
@@ -221,10 +243,15 @@ impl StageStats {
         self.blocked_ns += cell.blocked_ns.get();
         self.panics += cell.panics.get();
         self.strays += cell.strays.get();
-        self.depth_sum += cell.depth_sum.get();
-        self.depth_samples += cell.depth_samples.get();
-        self.depth_max = self.depth_max.max(cell.depth_max.get());
         self.wait.add_cell(&cell.wait);
+        self.held.add_cell(&cell.held);
+    }
+
+    /// One of the queues that lead to it.
+    pub(crate) fn add_queue(&mut self, edge: &EdgeStats) {
+        self.depth_sum += edge.depth_sum;
+        self.depth_samples += edge.depth_samples;
+        self.depth_max = self.depth_max.max(edge.depth_max);
     }
 }
 
@@ -234,18 +261,34 @@ impl EdgeStats {
         self.pushed.saturating_sub(self.popped)
     }
 
+    /// Mean of what consumers found in a ring, counted as [`Self::capacity`] is. 0 for inline.
+    pub fn depth_avg(&self) -> f64 {
+        mean(self.depth_sum, self.depth_samples)
+    }
+
     fn subtract(&mut self, old: &Self) {
         take(&mut self.pushed, old.pushed);
         take(&mut self.popped, old.popped);
         take(&mut self.batches, old.batches);
         take(&mut self.rejected, old.rejected);
         take(&mut self.overflows, old.overflows);
+        take(&mut self.blocked_ns, old.blocked_ns);
+        take(&mut self.depth_sum, old.depth_sum);
+        take(&mut self.depth_samples, old.depth_samples);
+    }
+
+    pub(crate) fn add_popped(&mut self, cell: &super::cell::EdgeCell) {
+        self.popped += cell.popped.get();
+        self.depth_sum += cell.depth_sum.get();
+        self.depth_samples += cell.depth_samples.get();
+        self.depth_max = self.depth_max.max(cell.depth_max.get());
     }
 
     pub(crate) fn add_pushed(&mut self, cell: &super::cell::EdgeCell) {
         self.pushed += cell.pushed.get();
         self.batches += cell.batches.get();
         self.rejected += cell.rejected.get();
+        self.blocked_ns += cell.blocked_ns.get();
     }
 }
 

@@ -204,7 +204,7 @@ impl<T: Item> Stage<T> for Farm<T> {
         }
         let Some(mut job) = self.idle.pop() else { return Flow::More };
         job.input = std::mem::take(input);
-        (job.given, job.draining) = (job.input.len(), cx.draining);
+        (job.given, job.given_at, job.draining) = (job.input.len(), cx.now, cx.draining);
         self.held += job.given;
         self.give((self.oldest + self.given) % self.landing.jobs(), job);
         self.given += 1;

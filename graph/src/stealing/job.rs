@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::clock::thread_now;
+use crate::clock::{Nanos, thread_now};
 use crate::item::{Batch, Item};
 use crate::outlet::{Outlet, Passed};
 use crate::stage::{Context, Stage};
@@ -22,6 +22,8 @@ pub(crate) struct Job<T: Item> {
     pub draining: bool,
     /// Items that were given.
     pub given: usize,
+    /// When they were.
+    pub given_at: Nanos,
 }
 
 /// Cells that the threads of a crew write about one stage and about themselves, by their index.
@@ -29,12 +31,22 @@ pub(crate) struct Job<T: Item> {
 pub(crate) struct Bench {
     pub stages: Arc<[Arc<StageCell>]>,
     pub workers: Arc<[Arc<WorkerCell>]>,
+    /// Whether times are measured for their own sake.
+    pub timed: bool,
 }
 
 impl<T: Item> Job<T> {
     pub(crate) fn new(stage: Box<dyn Stage<T>>, ports: usize) -> Self {
         let (input, lost) = (Batch::new(), Batch::new());
-        Self { stage: Some(stage), input, outlet: Outlet::detached(ports), lost, draining: false, given: 0 }
+        Self {
+            stage: Some(stage),
+            input,
+            outlet: Outlet::detached(ports),
+            lost,
+            draining: false,
+            given: 0,
+            given_at: 0,
+        }
     }
 
     /// Runs the stage, once. On a thread of the crew.
@@ -50,12 +62,15 @@ impl<T: Item> Job<T> {
             // One that has all the room there is, and takes nothing, never will.
             self.fail(mark, pushes);
         }
-        let took_ns = thread_now() - began;
+        let took_ns = if bench.timed { thread_now() - began } else { 0 };
         if let Some(cell) = rayon_core::current_thread_index().and_then(|at| bench.stages.get(at)) {
             cell.items.add(taken as u64);
             cell.batches.add(1);
-            cell.busy_ns.add(took_ns);
-            cell.service.record(took_ns, 1);
+            if bench.timed {
+                cell.busy_ns.add(took_ns);
+                cell.service.record(took_ns, 1);
+                cell.held.record(began.saturating_sub(self.given_at), taken as u64);
+            }
         }
         count_job(&bench.workers, took_ns);
     }

@@ -211,7 +211,7 @@ fn a_return_edge_brings_all_back() {
                 thread::spawn(move || {
                     let mut batch = Batch::new();
                     batch.push(item).unwrap();
-                    assert_eq!(back.push(&mut batch), 1);
+                    assert_eq!(back.push(&mut batch, 0), 1);
                 })
             })
             .collect();

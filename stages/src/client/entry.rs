@@ -37,6 +37,8 @@ pub(super) struct Header {
     pub(super) batch: u32,
     pub(super) deadline: Nanos,
     pub(super) marks: Marks,
+    /// Now.
+    pub(super) at: Nanos,
 }
 
 /// Fills the tables with a batch, for whose requests there is room, and pushes it.
@@ -220,9 +222,9 @@ impl<'a> Entry<'a> {
     fn push(mut self) -> Result<(), SubmitError> {
         self.close_run();
         let ledger = &*self.client.world.ledger;
-        let Header { batch, marks, .. } = self.header;
+        let Header { batch, marks, at, .. } = self.header;
         let Chain { first, last, .. } = self.all;
-        ledger.batches.open(batch, Opening { len: self.len, first, last, failed: self.refused, marks });
+        ledger.batches.open(batch, Opening { len: self.len, first, last, failed: self.refused, marks, at });
         let (mut one, mut on_stack, mut on_heap);
         let heads: &mut [Key] = match self.chains.len() {
             1 => {
@@ -249,7 +251,10 @@ impl<'a> Entry<'a> {
         if self.divided && n > 0 {
             ledger.batches.divide(batch, n as u32);
         }
+        // Before it is pushed: afterwards others may have failed too.
+        let refusals = (self.refused > 0).then(|| ledger.refusals(first, last));
         if n == 0 {
+            refusals.iter().for_each(|refusals| ledger.counted.refused(refusals));
             // Nobody will count it down.
             if marks.notice {
                 ledger.outbox.tell_due(batch);
@@ -261,6 +266,7 @@ impl<'a> Entry<'a> {
             return Ok(());
         }
         self.client.inlet.push_all(&heads[..n]).inspect_err(|_| self.roll_back())?;
+        refusals.iter().for_each(|refusals| ledger.counted.refused(refusals));
         let sound = self.len - self.refused;
         ledger.runs.count(sound, sound - self.merged);
         Ok(())

@@ -51,7 +51,7 @@ impl Client {
     /// # Errors
     /// See [`SubmitError`]; nothing was submitted then.
     pub fn submit(&self, requests: &[Request], options: Options) -> Result<Batch, SubmitError> {
-        self.try_submit(&Plain(requests), &options, None)
+        self.submit_now(&Plain(requests), &options)
     }
 
     /// Makes a doorbell for [`Options::notify`].
@@ -138,9 +138,17 @@ impl Client {
         timeout: Option<Duration>,
     ) -> Result<Batch, SubmitError> {
         match timeout {
-            None => self.try_submit(wanted, &options, None),
+            None => self.submit_now(wanted, &options),
             Some(timeout) => self.wait_for_room(wanted, &options, timeout),
         }
+    }
+
+    fn submit_now<W: Wanted>(&self, wanted: &W, options: &Options) -> Result<Batch, SubmitError> {
+        let submitted = self.try_submit(wanted, options, None);
+        if matches!(submitted, Err(SubmitError::Busy { .. })) {
+            self.world.ledger.counted.busy();
+        }
+        submitted
     }
 
     fn try_submit<W: Wanted>(
@@ -176,7 +184,8 @@ impl Client {
         let batch = ledger.batches.take().ok_or_else(|| busy("limits.batches", 1, 0))?;
         let deadline =
             u64::try_from(options.deadline.unwrap_or(self.deadline).as_nanos()).unwrap_or(u64::MAX);
-        let deadline = self.world.time.now().saturating_add(deadline);
+        let at = self.world.time.now();
+        let deadline = at.saturating_add(deadline);
         let told = match (&options.notice, done) {
             (Some(body), _) => Some(Told::Peer(body.clone())),
             (None, done) => done.cloned().map(Told::Here),
@@ -199,7 +208,7 @@ impl Client {
         if let Some((doorbell, listeners)) = doorbell {
             listeners.hang(batch, doorbell.clone());
         }
-        entry::enter(self, wanted, Header { batch, deadline, marks })?;
+        entry::enter(self, wanted, Header { batch, deadline, marks, at })?;
         Ok(Batch::new(self.world.clone(), batch, len))
     }
 
@@ -254,6 +263,7 @@ impl Client {
             if left.is_zero()
                 && let Some(error) = busy.take()
             {
+                self.world.ledger.counted.busy();
                 return Err(error);
             }
             self.pause(&place, left);

@@ -248,7 +248,9 @@ async fn dial_inner(
         incarnation: far.incarnation,
         avoid: dialled.paths.avoid(transport, nic),
     };
-    let life = LinkLife::to(&dialled.peer.view.load()).among(entry.transport.nics().len());
+    let life = LinkLife::to(&dialled.peer.view.load())
+        .among(entry.transport.nics().len())
+        .counted(&dialled.peer, (transport, nic, pair));
     let life = Arc::new(if far.session.is_some() { life } else { life.unfenceable() });
     let owed = Owed {
         life: life.clone(),

@@ -7,6 +7,7 @@ use pipeline_transports::{LinkId, Outcome};
 use super::{CqReap, Drive, Lane, OUT};
 use crate::key::Key;
 use crate::links::Links;
+use crate::traffic::{Bytes, index};
 
 /// As many posted slices are in the cache still when they complete.
 const FEW: usize = 4096;
@@ -16,20 +17,22 @@ const FEW: usize = 4096;
 struct Run {
     link: LinkId,
     ended: u32,
-    bytes: u64,
+    bytes: Bytes,
 }
 
 impl Run {
-    /// They are no longer outstanding. Their bytes.
+    /// They are no longer outstanding. Adds their bytes to those of the NIC.
     #[inline]
-    fn settle(&mut self, links: &mut Links<Lane>) -> u64 {
+    fn settle(&mut self, links: &mut Links<Lane>, all: &mut Bytes) {
         let (ended, bytes) = (std::mem::take(&mut self.ended), std::mem::take(&mut self.bytes));
         if ended > 0
             && let Some(lane) = links.find(self.link).and_then(|i| links.get(i))
         {
-            lane.life.end(ended, bytes);
+            lane.life.end(ended, bytes[0] + bytes[1]);
+            lane.life.moved.done(u64::from(ended), bytes);
         }
-        bytes
+        all[0] += bytes[0];
+        all[1] += bytes[1];
     }
 }
 
@@ -49,7 +52,7 @@ impl CqReap {
     pub(super) fn deliver_done(&mut self, at: usize, out: &mut Outlet<Key>) -> bool {
         let ledger = &*self.world.ledger;
         let drive = &mut self.drives[at];
-        let (mut keys, mut n, mut bytes, mut lane) = ([Key::default(); BATCH], 0, 0, Run::default());
+        let (mut keys, mut n, mut bytes, mut lane) = ([Key::default(); BATCH], 0, [0; 2], Run::default());
         let next = &drive.completions.done()[drive.next..];
         let done =
             next.iter().take_while(|c| c.outcome == Outcome::Done).take(out.room_for_all(OUT).min(BATCH));
@@ -63,18 +66,18 @@ impl CqReap {
                 self.holding.let_go(ledger, ledger.position(key));
             }
             if lane.link != completion.link {
-                bytes += lane.settle(&mut self.links);
+                lane.settle(&mut self.links, &mut bytes);
                 lane.link = completion.link;
             }
             lane.ended += 1;
-            lane.bytes += slot.len();
+            lane.bytes[index(slot.op())] += slot.len();
             keys[n] = key;
             n += 1;
         }
-        bytes += lane.settle(&mut self.links);
+        lane.settle(&mut self.links, &mut bytes);
         drive.next += n;
         drive.seat.shared.moved.done(n as u64, bytes);
-        drive.done_bytes += bytes;
+        drive.done_bytes += bytes[0] + bytes[1];
         // As many as there was room for.
         out.push_all(OUT, &keys[..n]);
         n > 0

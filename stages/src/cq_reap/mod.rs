@@ -392,9 +392,12 @@ impl CqReap {
         }
         self.holding.let_go(ledger, ledger.position(key));
         let moved = &self.drives[at].seat.shared.moved;
-        match completion.outcome {
-            Outcome::Done => moved.done(1, slot.len()),
-            _ => moved.failed(),
+        let of_peer = lane.as_ref().map(|lane| &*lane.life.moved);
+        for moved in [Some(moved), of_peer].into_iter().flatten() {
+            match completion.outcome {
+                Outcome::Done => moved.done_one(slot.op(), slot.len()),
+                _ => moved.failed(),
+            }
         }
         note(slot, verdict);
         if let Some(lane) = lane {

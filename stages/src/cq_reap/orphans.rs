@@ -77,7 +77,13 @@ impl Drop for CqReap {
             let mut ending = Ending::new(ledger);
             for done in undelivered.iter().filter(|c| c.outcome == Outcome::Done) {
                 let key = Key::from_raw(done.id.0);
-                if ledger.posted(key).is_some_and(|s| s.link() == done.link) && ledger.unpost(key).is_some() {
+                if let Some(slot) = ledger.posted(key).filter(|slot| slot.link() == done.link)
+                    && ledger.unpost(key).is_some()
+                {
+                    drive.seat.shared.moved.done_one(slot.op(), slot.len());
+                    if let Some(lane) = self.links.find(done.link).and_then(|i| self.links.get(i)) {
+                        lane.life.moved.done_one(slot.op(), slot.len());
+                    }
                     ending.end(key);
                 }
             }

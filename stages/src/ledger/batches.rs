@@ -34,6 +34,8 @@ pub(crate) struct BatchSlot {
     next: AtomicU32,
     /// How its notice ended: a [`Code`].
     notice: AtomicU32,
+    /// When it was submitted.
+    submitted_at: AtomicU64,
 }
 
 /// The table of batches.
@@ -70,6 +72,8 @@ pub(crate) struct Opening {
     pub(crate) failed: u32,
     /// What it has besides.
     pub(crate) marks: Marks,
+    /// When it was submitted.
+    pub(crate) at: Nanos,
 }
 
 /// What a batch came to.
@@ -104,6 +108,7 @@ impl Batches {
             bytes: AtomicU64::new(0),
             next: AtomicU32::new(NIL),
             notice: AtomicU32::new(0),
+            submitted_at: AtomicU64::new(0),
         };
         let slots: Box<[_]> = (0..limit).map(slot).collect();
         let free = FreeList::full(limit, |i| &slots[i as usize].next);
@@ -134,7 +139,7 @@ impl Batches {
 
     /// Starts a batch. One with a notice is never done from the start.
     pub(crate) fn open(&self, batch: u32, opening: Opening) {
-        let Opening { len, first, last, failed, marks } = opening;
+        let Opening { len, first, last, failed, marks, at } = opening;
         let slot = &self.slots[batch as usize];
         slot.left.store(len - failed, Relaxed);
         slot.len.store(len, Relaxed);
@@ -143,12 +148,19 @@ impl Batches {
         slot.failed.store(failed, Relaxed);
         slot.bytes.store(0, Relaxed);
         slot.notice.store(Code::DONE.raw(), Relaxed);
+        slot.submitted_at.store(at, Relaxed);
         slot.word.open(len == failed, marks);
     }
 
     /// It ends when so many parts have, instead of requests. After [`Self::open`], before anybody else knows of it.
     pub(crate) fn divide(&self, batch: u32, parts: u32) {
         self.slots[batch as usize].left.store(parts, Relaxed);
+    }
+
+    /// When it was submitted.
+    #[inline]
+    pub(crate) fn submitted_at(&self, batch: u32) -> Nanos {
+        self.slots[batch as usize].submitted_at.load(Relaxed)
     }
 
     /// First and last request, and how many.
@@ -281,7 +293,7 @@ mod tests {
 
     fn opening(len: u32, failed: u32, notice: bool) -> Opening {
         let marks = Marks { notice, ..Marks::default() };
-        Opening { len, first: 0, last: len - 1, failed, marks }
+        Opening { len, first: 0, last: len - 1, failed, marks, at: 0 }
     }
 
     /// A waiter sleeps until the last of a batch's requests has ended, and sees what all of them came to.

@@ -2,7 +2,7 @@
 //! wake once. Works on a batch of keys at a time, so that shared counters are touched once a batch.
 //! Deliberately the only place that frees a slice.
 
-use pipeline_graph::BATCH;
+use pipeline_graph::{BATCH, Nanos};
 use pipeline_transports::RegionId;
 
 use crate::delivery::Rings;
@@ -11,7 +11,7 @@ use crate::ledger::batches::CountedDown;
 use crate::ledger::parts::Sum;
 use crate::ledger::slot::{NIL, Phase};
 use crate::ledger::word::{Ended, Marks};
-use crate::ledger::{Ledger, Shard, Slot};
+use crate::ledger::{Ends, Ledger, Shard, Slot};
 use crate::peer::PeerId;
 use crate::window::{Class, Grant};
 
@@ -27,6 +27,8 @@ struct Run {
 pub struct Ending<'a> {
     ledger: &'a Ledger,
     shard: Shard,
+    /// Whose it is that ends them; `None`: they end by force.
+    by: Option<&'a Ends>,
     runs: [Run; BATCH],
     used: usize,
     first: u32,
@@ -40,15 +42,21 @@ pub struct Ending<'a> {
 impl<'a> Ending<'a> {
     /// Nothing ended yet, by nobody's worker.
     pub fn new(ledger: &'a Ledger) -> Self {
-        Self::of(ledger, Shard::OUTSIDE)
+        Self::made(ledger, Shard::OUTSIDE, None)
     }
 
-    /// Nothing ended yet. What ends goes back to this part of the ledger.
-    pub(crate) fn of(ledger: &'a Ledger, shard: Shard) -> Self {
+    /// Nothing ended yet. What ends goes back to this part of the ledger, and is counted in these cells.
+    pub(crate) fn of(ledger: &'a Ledger, shard: Shard, by: &'a Ends) -> Self {
+        Self::made(ledger, shard, Some(by))
+    }
+
+    #[inline]
+    fn made(ledger: &'a Ledger, shard: Shard, by: Option<&'a Ends>) -> Self {
         let back = [Grant::NONE; 2];
         Self {
             ledger,
             shard,
+            by,
             runs: [Run::default(); BATCH],
             used: 0,
             first: NIL,
@@ -152,6 +160,8 @@ impl<'a> Ending<'a> {
         self.release();
         let mut tally = Tally {
             ledger: self.ledger,
+            by: self.by,
+            now: None,
             batch: NIL,
             part: None,
             ended: 0,
@@ -188,6 +198,9 @@ impl Drop for Ending<'_> {
 /// Requests of one batch that ended one after the other.
 struct Tally<'a> {
     ledger: &'a Ledger,
+    by: Option<&'a Ends>,
+    /// The time, once somebody has asked for it.
+    now: Option<Nanos>,
     batch: u32,
     /// The part of it that they count for.
     part: Option<u32>,
@@ -223,6 +236,9 @@ impl Tally<'_> {
             (self.batch, self.part) = (batch, part);
         }
         let (ended, failed) = self.ledger.tally_run(request);
+        if failed > 0 {
+            self.ledger.count_failed(request);
+        }
         self.ended += ended;
         self.failed += failed;
         self.bytes += slot.result().2;
@@ -243,6 +259,7 @@ impl Tally<'_> {
         }
         // Before its end is seen: who saw it may take the region back.
         self.unpin();
+        self.count(ended, sum);
         if let Some(worker) = self.part {
             let part = self.ledger.parts.count_down(worker as usize, self.batch, ended, sum);
             let Some(all) = part else { return };
@@ -261,6 +278,21 @@ impl Tally<'_> {
             self.sleepers += 1;
         }
         self.ledger.settle_end(self.batch, end);
+    }
+
+    /// Counts what has ended of one batch, before anybody sees its end.
+    #[inline]
+    fn count(&mut self, requests: u32, sum: Sum) {
+        let ledger = self.ledger;
+        let took = ledger.is_timed().then(|| {
+            // Once for all that end together.
+            let now = *self.now.get_or_insert_with(|| ledger.time().now());
+            now.saturating_sub(ledger.batches.submitted_at(self.batch))
+        });
+        match self.by {
+            Some(ends) => ends.ended(requests, sum.failed, sum.bytes, took),
+            None => ledger.counted.forced().ended(requests, sum.failed, sum.bytes, took),
+        }
     }
 
     /// Sees to what the batch has besides its requests, before its end: afterwards the index may name another batch. Answers

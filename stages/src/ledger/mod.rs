@@ -5,6 +5,7 @@ mod abandon;
 mod batches;
 mod bells;
 mod birth;
+mod counted;
 mod crowd;
 mod ending;
 mod flags;
@@ -28,7 +29,7 @@ mod word_loom;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
-use pipeline_graph::{Nanos, Seat};
+use pipeline_graph::{Nanos, Seat, Time};
 use pipeline_transports::{LinkId, Regions};
 
 pub use batches::Summary;
@@ -53,6 +54,8 @@ use crate::key::Key;
 use crate::peer::PeerId;
 use crate::reason::{Code, NOTICE_STAGE, Reason, StageIx};
 use crate::window::{Class, Grant, Window};
+use counted::Counted;
+pub(crate) use counted::Ends;
 use free::FreeList;
 use line::Line;
 pub(crate) use line::Place;
@@ -94,6 +97,11 @@ pub struct Ledger {
     pub(crate) line: Line,
     /// What was merged.
     pub(crate) runs: Runs,
+    /// What they came to.
+    pub(crate) counted: Counted,
+    /// Whether the time that they take is measured, and by what.
+    timed: bool,
+    time: Time,
     /// Where slices are read back to.
     scratch: OnceLock<scratch::Scratch>,
 }
@@ -129,8 +137,27 @@ impl Ledger {
             closing: AtomicBool::new(false),
             line: Line::default(),
             runs: Runs::default(),
+            counted: Counted::default(),
+            timed: sizes.timed,
+            time: Time::default(),
             scratch: OnceLock::new(),
         }
+    }
+
+    /// As it was, but it measures by this time: that of a simulation.
+    #[must_use]
+    pub fn timed_by(self, time: Time) -> Self {
+        Self { time, ..self }
+    }
+
+    #[inline]
+    fn is_timed(&self) -> bool {
+        self.timed
+    }
+
+    #[inline]
+    fn time(&self) -> &Time {
+        &self.time
     }
 
     /// Names of the stages, in the order of the file, for the errors users see. The first call counts.

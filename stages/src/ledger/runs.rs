@@ -86,7 +86,7 @@ impl Ledger {
     }
 
     /// Each request of a run, with its first byte in it and the one behind its last.
-    fn each_of_run(&self, first: u32, mut each: impl FnMut(&RequestSlot, u64, u64)) {
+    pub(super) fn each_of_run(&self, first: u32, mut each: impl FnMut(&RequestSlot, u64, u64)) {
         let (mut at, mut from) = (first, 0);
         for left in (0..=self.request(first).merged()).rev() {
             let request = self.request(at);

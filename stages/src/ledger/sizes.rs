@@ -32,6 +32,8 @@ pub struct Sizes {
     pub shards: u32,
     /// Workers that batches are divided among: those that submissions are dispatched to.
     pub parts: u32,
+    /// Whether the time that requests take is measured.
+    pub timed: bool,
 }
 
 impl Sizes {
@@ -49,6 +51,7 @@ impl Sizes {
             peer_share_percent: limits.peer_share_percent.clamp(1, 100),
             shards: workers(config, "request_split") as u32,
             parts: entrances(config) as u32,
+            timed: !config.blueprint.untimed,
         }
     }
 

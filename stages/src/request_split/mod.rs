@@ -10,6 +10,7 @@ mod sizes;
 mod straight;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_configs::schema::Change;
@@ -20,7 +21,7 @@ use pipeline_graph::{
 
 use crate::holding::Holding;
 use crate::key::Key;
-use crate::ledger::{Part, Shard, Slot};
+use crate::ledger::{Ends, Part, Shard, Slot};
 use crate::peer::{PeerId, PeerView};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
@@ -79,6 +80,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     Ok(Box::new(Split {
         shard,
         short: Shortage::default(),
+        ends: world.ledger.counted.of(seat),
         sizes: Sizes::of(&making.world, making.values()),
         open: (0..peers).map(|_| Open::default()).collect(),
         ring: VecDeque::with_capacity(peers),
@@ -96,6 +98,8 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
 struct Split {
     world: Own,
     shard: Shard,
+    /// Where it counts what it cuts.
+    ends: Arc<Ends>,
     stage: StageIx,
     sizes: Sizes,
     /// Open requests by peer.
@@ -371,6 +375,7 @@ impl Split {
     #[inline]
     fn emit(&mut self, keys: &[Key], out: &mut Outlet<Key>) {
         let went = if self.ready.is_empty() { out.push_all(OUT, keys) } else { 0 };
+        self.ends.cut(keys.len());
         if went < keys.len() {
             // At most a batch is cut before the next flush of `ready`.
             self.ready.extend(&keys[went..]);

@@ -42,6 +42,7 @@ impl Split {
         cover.set_remote(&piece.remote);
         // Room was asked for.
         let _ = out.push(OUT, key);
+        self.ends.cut(1);
         input.pop();
         self.turned = true;
         true

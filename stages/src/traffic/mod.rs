@@ -1,57 +1,24 @@
 //! What moved over each NIC of each transport, as its reapers saw it end. Each pair of workers counts in cells of its own,
 //! by a plain load and store once a batch of completions; whoever asks sums them up.
-//! Deliberately only what a reaper knows: what peers send here their own nodes count.
+//! Beside that, what peers have moved here through serve halves. Deliberately only what halves know: what the target's CPU
+//! takes no part in (RDMA) is counted where it was asked for.
 
+mod counts;
+mod moved;
 mod peers;
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use pipeline_transports::{NicFacts, NicId};
+use pipeline_transports::NicFacts;
+use pipeline_transports::NicId;
 
 use crate::control::NicFailures;
 use crate::world::World;
 
+pub use counts::Counts;
+pub(crate) use counts::FAILURES;
+pub(crate) use moved::{Bytes, Moved, Moves, ServedBytes, Sum, index};
 pub use peers::PeerStats;
-
-/// The cells of one reaper: one writer, on lines of their own.
-#[derive(Default)]
-#[repr(align(128))]
-pub(crate) struct Moved {
-    slices: AtomicU64,
-    bytes: AtomicU64,
-    errors: AtomicU64,
-}
-
-impl Moved {
-    /// Slices that are applied at their destination, with their bytes.
-    #[inline]
-    pub(crate) fn done(&self, slices: u64, bytes: u64) {
-        // One writer, so nothing is lost between the load and the store.
-        self.slices.store(self.slices.load(Relaxed) + slices, Relaxed);
-        self.bytes.store(self.bytes.load(Relaxed) + bytes, Relaxed);
-    }
-
-    /// One that came back without having been done.
-    pub(crate) fn failed(&self) {
-        self.errors.store(self.errors.load(Relaxed) + 1, Relaxed);
-    }
-
-    /// Adds what was counted to a sum.
-    pub(crate) fn add_to(&self, sum: &mut Counts) {
-        sum.slices += self.slices.load(Relaxed);
-        sum.bytes += self.bytes.load(Relaxed);
-        sum.errors += self.errors.load(Relaxed);
-    }
-}
-
-/// What was counted so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    slices: u64,
-    bytes: u64,
-    errors: u64,
-}
 
 /// One NIC of a transport: what has moved over it since the start, and how it stands now. A transport without NICs of the
 /// file has one of its own name.
@@ -65,6 +32,14 @@ pub struct NicStats {
     pub slices: u64,
     /// Bytes of those.
     pub bytes: u64,
+    /// Of those, the bytes that were read from peers.
+    pub bytes_read: u64,
+    /// Of those, the bytes that were written to peers.
+    pub bytes_written: u64,
+    /// Payload that peers have written here through a serve half of this NIC, by pieces as it came.
+    pub served_bytes_in: u64,
+    /// Payload that was sent from here to peers which read it, as it was answered.
+    pub served_bytes_out: u64,
     /// Attempts of slices that came back without having been done: refused, failed, or on a link that died. Most are
     /// tried again.
     pub errors: u64,
@@ -87,6 +62,10 @@ impl NicStats {
         Self {
             slices: self.slices.saturating_sub(earlier.slices),
             bytes: self.bytes.saturating_sub(earlier.bytes),
+            bytes_read: self.bytes_read.saturating_sub(earlier.bytes_read),
+            bytes_written: self.bytes_written.saturating_sub(earlier.bytes_written),
+            served_bytes_in: self.served_bytes_in.saturating_sub(earlier.served_bytes_in),
+            served_bytes_out: self.served_bytes_out.saturating_sub(earlier.served_bytes_out),
             errors: self.errors.saturating_sub(earlier.errors),
             local_failures: self.local_failures.saturating_sub(earlier.local_failures),
             path_failures: self.path_failures.saturating_sub(earlier.path_failures),
@@ -110,14 +89,18 @@ impl World {
         for (t, entry) in self.transports.iter().enumerate() {
             for (n, name) in entry.transport.nics().iter().enumerate() {
                 let nic = NicId(n as u16);
-                let Counts { slices, bytes, errors } = self.seats.counts(t as u16, nic.0);
+                let sum = self.seats.counts(t as u16, nic.0);
                 let (outstanding, links) = self.on(t as u16, nic);
                 all.push(NicStats {
                     transport: entry.name.clone(),
                     name: name.clone(),
-                    slices,
-                    bytes,
-                    errors,
+                    slices: sum.slices,
+                    bytes: sum.bytes_read + sum.bytes_written,
+                    bytes_read: sum.bytes_read,
+                    bytes_written: sum.bytes_written,
+                    served_bytes_in: sum.served_in,
+                    served_bytes_out: sum.served_out,
+                    errors: sum.errors,
                     local_failures: 0,
                     path_failures: 0,
                     outstanding,
@@ -148,17 +131,9 @@ impl World {
 mod tests {
     use super::*;
 
-    /// Sums over reapers are exact, differences too, and how a NIC stands is always as of now.
+    /// Differences of what was counted are exact, and how a NIC stands is always as of now.
     #[test]
-    fn sums_and_differences() {
-        let (a, b) = (Moved::default(), Moved::default());
-        a.done(3, 3 << 40);
-        a.done(0, 0);
-        b.done(1, 7);
-        b.failed();
-        let mut sum = Counts::default();
-        [&a, &b].iter().for_each(|moved| moved.add_to(&mut sum));
-        assert_eq!(sum, Counts { slices: 4, bytes: (3 << 40) + 7, errors: 1 });
+    fn differences() {
         let at =
             |slices, bytes, errors, links| NicStats { slices, bytes, errors, links, ..NicStats::default() };
         assert_eq!(at(9, 90, 2, 1).since(&at(4, 40, 2, 7)), at(5, 50, 0, 1));

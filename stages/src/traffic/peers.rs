@@ -20,6 +20,16 @@ pub struct PeerStats {
     pub links: usize,
     /// Slices on those links now.
     pub outstanding: u64,
+    /// Slices moved to and from it that are applied at their destination.
+    pub slices: u64,
+    /// Bytes of those that were read from it.
+    pub bytes_read: u64,
+    /// Bytes of those that were written to it.
+    pub bytes_written: u64,
+    /// Attempts of slices that came back without having been done. Most are tried again.
+    pub errors: u64,
+    /// Slices that were sent to it again.
+    pub retries: u64,
     /// Links that ended because of the way between two NICs.
     pub path_failures: u64,
     /// Links that ended because of the peer as a whole.
@@ -31,6 +41,11 @@ impl PeerStats {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
+            slices: self.slices.saturating_sub(earlier.slices),
+            bytes_read: self.bytes_read.saturating_sub(earlier.bytes_read),
+            bytes_written: self.bytes_written.saturating_sub(earlier.bytes_written),
+            errors: self.errors.saturating_sub(earlier.errors),
+            retries: self.retries.saturating_sub(earlier.retries),
             path_failures: self.path_failures.saturating_sub(earlier.path_failures),
             peer_failures: self.peer_failures.saturating_sub(earlier.peer_failures),
             ..self.clone()
@@ -50,13 +65,18 @@ impl World {
                 let state = peer.state();
                 let blamed =
                     failures.binary_search_by(|f| (*f.peer).cmp(&peer.label)).ok().map(|i| &failures[i]);
-                let down = state == PeerState::Down;
+                let (down, moved) = (state == PeerState::Down, peer.moved.sum());
                 PeerStats {
                     label: peer.label.to_string(),
                     state,
                     reason: if down { peer.reason.load().to_string() } else { String::new() },
                     links: live().count(),
                     outstanding: live().map(|link| u64::from(link.life.outstanding.load(Relaxed))).sum(),
+                    slices: moved.slices,
+                    bytes_read: moved.bytes_read,
+                    bytes_written: moved.bytes_written,
+                    errors: moved.errors,
+                    retries: peer.retries.load(Relaxed),
                     path_failures: blamed.map_or(0, |f| f.path),
                     peer_failures: blamed.map_or(0, |f| f.peer_failures),
                 }

@@ -85,6 +85,7 @@ pub fn world(name: &str, with: With) -> (Arc<World>, Receiver<Event>) {
         peer_share_percent: 25,
         shards: 1,
         parts: 1,
+        timed: true,
     };
     let (events, hear) = bounded(64);
     let world = World {

@@ -188,9 +188,9 @@ pub fn world_in(
     let world = Arc::new(World {
         name: config.node.name.clone(),
         incarnation,
-        time,
+        time: time.clone(),
         transports: config.transports.iter().map(entry).collect(),
-        ledger: Arc::new(Ledger::new(Sizes::of(config), regions.clone())),
+        ledger: Arc::new(Ledger::new(Sizes::of(config), regions.clone()).timed_by(time)),
         regions,
         segments: SegmentTable::new(8),
         files: Desk::new(1),

@@ -177,10 +177,23 @@ impl Serve for MooncakeServe {
             self.idle_turns = 0;
             let Serving { regions, buffers, .. } = &*self.shared;
             let (table, scratch) = (&mut self.table, &mut self.scratch[..]);
-            let mut turn = Turn { now, regions, buffers, table, scratch, left, bytes: 0, refused: None };
+            let mut turn = Turn {
+                now,
+                regions,
+                buffers,
+                table,
+                scratch,
+                left,
+                bytes: 0,
+                bytes_in: 0,
+                bytes_out: 0,
+                refused: None,
+            };
             lane.turn(&mut turn);
             served.answered += left - turn.left;
             served.bytes += turn.bytes;
+            served.bytes_in += turn.bytes_in;
+            served.bytes_out += turn.bytes_out;
             if let Some((header, why)) = turn.refused {
                 self.shared.complain(now, lane.guest.peer, &header, why);
                 let first = |at: Nanos| self.linger.map_or(at, |other| other.min(at));

@@ -40,6 +40,9 @@ pub(super) struct Turn<'a> {
     /// Requests it may still answer.
     pub(super) left: usize,
     pub(super) bytes: u64,
+    /// Payload of WRITEs that was put in its place, and of READs that were answered.
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
     /// The request that ended the connection, and why.
     pub(super) refused: Option<(Header, Refusal)>,
 }
@@ -253,11 +256,14 @@ impl ServeLane {
                     self.large = guard.len() >= LARGE_BYTES;
                     (self.write, self.filled) = (Some((guard, header.framing)), 0);
                 }
-                (Ok(guard), Op::Read) => self.replies.push(Reply {
-                    status: (header.framing == Framing::V2).then_some(Status::Done),
-                    payload: Some(guard),
-                    applied: 0,
-                }),
+                (Ok(guard), Op::Read) => {
+                    turn.bytes_out += guard.len();
+                    self.replies.push(Reply {
+                        status: (header.framing == Framing::V2).then_some(Status::Done),
+                        payload: Some(guard),
+                        applied: 0,
+                    });
+                }
                 (Err(why), _) => {
                     turn.refused = Some((header, why));
                     self.refuse(header.framing, turn.now);
@@ -276,6 +282,7 @@ impl ServeLane {
         let got = unsafe { self.inbox.take(Some(at), len - self.filled) };
         self.filled += got;
         turn.bytes += got;
+        turn.bytes_in += got;
         if self.filled < len {
             return false;
         }

@@ -145,13 +145,23 @@ impl Serve for TcpServe {
                 break;
             }
             self.idle_turns = 0;
-            let mut turn = Turn { now, regions: &self.regions, scratch: &mut self.scratch, left, bytes: 0 };
+            let mut turn = Turn {
+                now,
+                regions: &self.regions,
+                scratch: &mut self.scratch,
+                left,
+                bytes: 0,
+                bytes_in: 0,
+                bytes_out: 0,
+            };
             if let Err(violation) = lane.turn(&mut turn) {
                 self.pair.counters.violation(now, &lane.end.peer, violation);
                 lane.closed = true;
             }
             served.answered += left - turn.left;
             served.bytes += turn.bytes;
+            served.bytes_in += turn.bytes_in;
+            served.bytes_out += turn.bytes_out;
         }
         self.turn = self.turn.wrapping_add(1) % lanes;
         self.bury();
@@ -194,6 +204,9 @@ struct Turn<'a> {
     /// Work requests it may still answer.
     left: usize,
     bytes: u64,
+    /// Payload of WRITEs, and of READs.
+    bytes_in: u64,
+    bytes_out: u64,
 }
 
 impl ServeLane {
@@ -286,7 +299,7 @@ impl ServeLane {
                 if descriptor.op == Op::Write && !self.place(&descriptor, turn) {
                     return Ok(true);
                 }
-                if !self.answer(&descriptor) {
+                if !self.answer(&descriptor, &mut turn.bytes_out) {
                     return Ok(false);
                 }
                 turn.left -= 1;
@@ -307,11 +320,12 @@ impl ServeLane {
         let got = unsafe { self.inbox.take(at, descriptor.length - self.filled) };
         self.filled += got;
         turn.bytes += got;
+        turn.bytes_in += if at.is_some() { got } else { 0 };
         self.filled == descriptor.length
     }
 
-    /// Queues the answer to the descriptor at hand; `false` when there is no room.
-    fn answer(&mut self, descriptor: &Descriptor) -> bool {
+    /// Queues the answer to the descriptor at hand, and counts the payload that goes with it; `false` when there is no room.
+    fn answer(&mut self, descriptor: &Descriptor, bytes_out: &mut u64) -> bool {
         if self.answers.is_full() {
             return false;
         }
@@ -321,7 +335,10 @@ impl ServeLane {
         };
         self.answers.push(match (grant, descriptor.op) {
             (Grant::Refused(why), _) => Pushed::refused(descriptor.tag, why),
-            (Grant::Open(guard), Op::Read) => Pushed::read(descriptor.tag, guard),
+            (Grant::Open(guard), Op::Read) => {
+                *bytes_out += guard.len();
+                Pushed::read(descriptor.tag, guard)
+            }
             // The copy is done: here the guard ends, and only then is there an ack.
             (Grant::Open(_), Op::Write) => Pushed::applied(descriptor.tag, descriptor.length),
         });

@@ -12,6 +12,7 @@ use super::{Text, describe, export, text};
 use crate::observation::Observation;
 
 const COUNTED: &str = "since the start, which no interval subtracts";
+const NEW: &str = "new: its metric is to come";
 
 /// Fields that are no metric, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -35,6 +36,22 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("StageStats::depth_sum", "in the mean"),
     ("StageStats::depth_samples", "in the mean"),
     ("StageStats::elapsed_ns", "that of the snapshot"),
+    ("StageStats::held", NEW),
+    ("EdgeStats::depth_sum", "in the mean"),
+    ("EdgeStats::depth_samples", "in the mean"),
+    ("EdgeStats::depth_now", NEW),
+    ("EdgeStats::depth_max", NEW),
+    ("EdgeStats::blocked_ns", NEW),
+    ("NicStats::bytes_read", NEW),
+    ("NicStats::bytes_written", NEW),
+    ("NicStats::served_bytes_in", NEW),
+    ("NicStats::served_bytes_out", NEW),
+    ("PeerStats::slices", NEW),
+    ("PeerStats::bytes_read", NEW),
+    ("PeerStats::bytes_written", NEW),
+    ("PeerStats::errors", NEW),
+    ("PeerStats::retries", NEW),
+    ("Observation::counts", NEW),
 ];
 
 /// Names of the fields of a struct, as its `Debug` writes them.

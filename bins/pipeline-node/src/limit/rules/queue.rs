@@ -83,7 +83,7 @@ fn excess(look: &Look<'_>, at: usize, stage: &StageStats) -> Option<f64> {
     let (wait, service) = middles(stage);
     let busy = look.share(stage.busy_ns) / stage.threads.max(1) as f64;
     let is_one = wait > HOP_NS && wait > WAITS * service && busy < HAS_TIME;
-    is_one.then(|| stage.wait.sum())
+    is_one.then(|| stage.wait.sum() as f64)
 }
 
 fn middles(stage: &StageStats) -> (f64, f64) {
