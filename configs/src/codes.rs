@@ -57,6 +57,7 @@ codes! {
     WAIT_PRICE = 208 "`price` stands in a `wait` that does not adapt, so nothing is weighed by it.";
     NOT_PARALLEL = 209 "A stage that keeps something or waits for something is in a pool of kind `stealing`.";
     REGISTER = 210 "`[limits] register` names a pool that is not of kind `stealing`.";
+    WAIT_UNUSED = 211 "`wait` stands in a pool of kind `stealing`, whose threads wait in a way of their own.";
     RANGE = 301 "A value is outside its permitted range.";
     LIMITS_UNFIT = 302 "Limits do not fit together.";
     KEY_UNKNOWN = 401 "A table has a key that it does not know.";
@@ -78,6 +79,7 @@ codes! {
     NIC_UNUSED = 417 "A NIC is described that no transport uses.";
     NIC_UNKNOWN = 418 "`[topology]` names a NIC that no transport uses.";
     MATRIX = 419 "The file that `matrix` names cannot be read, or is no priority matrix.";
+    TRANSPORT_RULE = 420 "A setting of a transport can be read and cannot work: nobody would reach it, or another one has it already.";
     CPU_ABSENT = 501 "A CPU is not allowed or not present on this machine.";
     CPU_CROWDED = 502 "More workers spin than this machine has CPUs.";
     CPU_NOWHERE = 503 "`cores` names a place that has no CPUs on this machine; `run` refuses the file here.";

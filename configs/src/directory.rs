@@ -71,7 +71,9 @@ pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> Option<DirectoryCon
         return None;
     };
     let endpoints = body.values.texts("endpoints").to_vec();
-    if endpoints.is_empty() {
+    // Those that could not be read have been told of.
+    let unread = body.spans.contains_key("endpoints") && !body.values.0.contains_key("endpoints");
+    if endpoints.is_empty() && !unread {
         let at = body.span("endpoints", entry.key_span);
         let finding =
             Finding::error(codes::KEY_MISSING, at, format!("a directory of type {kind} needs `endpoints`"));
@@ -161,6 +163,13 @@ fn endpoint(kind: &str, schemes: &[&str], text: &str) -> Result<(), (String, Str
         return Err(("a user and a password are no part of an address".to_owned(), help.to_owned()));
     }
     match address::parse(authority) {
+        Ok(found) if found.host.contains(':') && !authority.starts_with('[') => {
+            let help = format!("write \"{}://[{authority}]:PORT\"", schemes[0]);
+            return Err((
+                "an IPv6 address stands in brackets here: its port could be a part of it".to_owned(),
+                help,
+            ));
+        }
         Ok(found) if found.port == 0 => return Err(("port 0 cannot be dialled".to_owned(), example)),
         Ok(_) => {}
         Err(error) => return Err((error.message, format!("{}; {example}", error.help))),
@@ -193,6 +202,7 @@ mod tests {
             ("http", "http://10.0.0.1:8080/metadata"),
             ("http", "http://[::1]:8080"),
             ("etcd", "[2001:db8::5]:2379"),
+            ("etcd", "etcd://[2001:db8::5]"),
             ("etcd", "etcd://db.example"),
             ("redis", "redis://[fe80::1%eth0]:6379/2"),
         ] {
@@ -208,6 +218,8 @@ mod tests {
             ("http", "http://[::1", "bracket"),
             ("http", "http://::1:99999", "neither host:port nor an IPv6 address"),
             ("http", "", "empty"),
+            ("http", "http://2001:db8::5/metadata", "in brackets"),
+            ("etcd", "::1:2379", "in brackets"),
         ] {
             let message = judge(kind, text).unwrap_err();
             assert!(message.contains(says), "{text}: {message}");

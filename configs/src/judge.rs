@@ -46,6 +46,12 @@ pub fn judge(
                 report.push(finding.help(objection.help));
             }
         }
+        for objection in catalog.transport_rules.iter().flat_map(|rule| rule(config)) {
+            let place = places.transports.get(objection.transport);
+            let at = place.map_or(places.graph, |place| place.span(objection.key));
+            let finding = Finding::error(codes::TRANSPORT_RULE, at, objection.text);
+            report.push(finding.help(objection.help));
+        }
         limits(config, places, report);
     }
     machine(config, places, allowed, report);

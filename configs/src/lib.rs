@@ -62,7 +62,8 @@ pub use lower::Places;
 pub use matrix::{Lists, Location, Matrix};
 pub use preset::{PRESETS, Preset};
 pub use schema::{
-    Catalog, Facts, Former, Key, Kind, Later, Objection, StageKind, TransportKind, Value, Values,
+    Catalog, Facts, Former, Key, Kind, Later, Objection, SettingObjection, StageKind, TransportKind, Value,
+    Values,
 };
 pub use source::{Sources, Span};
 pub use transports::{nic_group, nic_groups};

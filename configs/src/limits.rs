@@ -148,7 +148,8 @@ pub fn register(limits: &Limits, at: Option<Span>, pools: &mut [PoolDecl], repor
     pool.beside = true;
     if pool.kind != PoolKind::Stealing {
         let message = format!("`register` names the pool `{named}`, which is not of kind `stealing`");
-        let help = format!("write pools.{named}.kind = \"stealing\", or name another pool");
+        let help =
+            "add pools.register = { kind = \"stealing\", threads = 4 }, and write register = \"register\"";
         report.push(Finding::error(codes::REGISTER, at, message).help(help));
     }
 }

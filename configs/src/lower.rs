@@ -13,6 +13,7 @@ use crate::schema::{Catalog, Facts};
 use crate::source::{Sources, Span};
 use crate::stages::{self, ReadStage};
 use crate::suggest;
+use crate::transports::TransportPlace;
 use crate::tree::Table;
 use crate::value::Scope;
 use crate::wiring::{self, EdgePlace};
@@ -55,6 +56,8 @@ pub struct Places {
     pub stage_pools: Vec<Span>,
     /// Names of pools.
     pub pools: Vec<Span>,
+    /// Transports.
+    pub transports: Vec<TransportPlace>,
     /// Lists of CPUs of pools.
     pub pool_cores: Vec<Option<Span>>,
     /// Edges.
@@ -162,6 +165,7 @@ fn graph(merged: &Merged, catalog: &Catalog, machine: Machine<'_>, scope: &mut S
         stages: read_stages.iter().map(|s| s.name_span).collect(),
         stage_pools: read_stages.iter().map(|s| s.pool_span).collect(),
         pools: read_pools.iter().map(|p| p.name_span).collect(),
+        transports: read_transports.into_iter().map(|(_, place)| place).collect(),
         pool_cores: read_pools.iter().map(|p| p.cores_span).collect(),
         edges: edge_places,
         graph: root.get("edges").map_or(scope.file, |e| e.key_span),
@@ -196,12 +200,16 @@ fn top(root: &Table, report: &mut Report) {
 }
 
 /// Stages and NICs share the labels of metrics and the words of messages: one name is one thing.
-fn shared_names(stages: &[ReadStage], transports: &[(TransportConfig, Span)], scope: &mut Scope<'_>) {
+fn shared_names(
+    stages: &[ReadStage],
+    transports: &[(TransportConfig, TransportPlace)],
+    scope: &mut Scope<'_>,
+) {
     for stage in stages {
         let name = stage.config.name.as_str();
         let found = transports.iter().find_map(|(transport, at)| {
             let what = if transport.name == name { "transport" } else { "NIC" };
-            (what == "transport" || transport.nics.iter().any(|nic| nic == name)).then_some((what, *at))
+            (what == "transport" || transport.nics.iter().any(|nic| nic == name)).then_some((what, at.name))
         });
         if let Some((what, at)) = found {
             scope.report.push(

@@ -46,6 +46,21 @@ pub fn is_foreign_name(name: &str) -> bool {
     (1..=MAX_FOREIGN).contains(&name.len()) && !name.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
+/// Whether a name is an IPv6 address, with or without a port that nobody can tell from it.
+fn is_bare_v6(name: &str) -> bool {
+    let is_v6 = |text: &str| address::parse(text).is_ok_and(|read| read.host.contains(':'));
+    !name.starts_with('[') && (is_v6(name) || without_port(name) != name)
+}
+
+/// What was meant where the last group is no group of an address but a port.
+fn without_port(name: &str) -> &str {
+    let is_v6 = |text: &str| text.contains(':') && address::parse(text).is_ok();
+    match name.rsplit_once(':') {
+        Some((left, port)) if port.parse::<u16>().is_ok_and(|port| port >= 1024) && is_v6(left) => left,
+        _ => name,
+    }
+}
+
 fn addresses(name: &str, node: &Node, transports: &[TransportConfig], scope: &mut Scope<'_>) -> Vec<String> {
     let alone = std::slice::from_ref(node);
     let items = match &node.value {
@@ -103,6 +118,15 @@ fn elsewhere(
 ) -> bool {
     let speaking: Vec<&str> = transports.iter().filter(|t| t.foreign).map(|t| t.name.as_str()).collect();
     let (code, what, help) = match transports.iter().find(|t| t.name == transport) {
+        Some(t) if t.foreign && is_bare_v6(called) => {
+            let what =
+                format!("`{called}` is an IPv6 address without brackets: its port could be a part of it");
+            (
+                codes::ADDRESS,
+                what,
+                format!("write {peer} = \"{transport}://[{}]:PORT\"", without_port(called)),
+            )
+        }
         Some(t) if t.foreign && is_foreign_name(called) => return true,
         Some(t) if t.foreign => {
             let what = format!("`{called}` cannot be the name of a peer");

@@ -9,7 +9,7 @@ use crate::cpu_list::{self, Cores};
 use crate::finding::Finding;
 use crate::names;
 use crate::schema::{Change, Key, Kind};
-use crate::source::Span;
+use crate::source::{Layer, Span};
 use crate::tree::{Entry, Table, Tree};
 use crate::value::Scope;
 use crate::wait;
@@ -148,6 +148,13 @@ fn one(
         _ => (groups_of(&body, groups), Vec::new(), cpus),
     };
     let (name, wait) = (entry.key.clone(), wait_of(entry, scope));
+    let said_wait = entry.node.as_table().and_then(|table| table.get("wait"));
+    let is_own = |said: &&Entry| scope.sources.layer(said.key_span) != Layer::Preset;
+    if let (PoolKind::Stealing, Some(said)) = (kind, said_wait.filter(is_own)) {
+        let message = format!("`wait` of pool `{name}` has no effect: it is of kind `stealing`");
+        let help = "take it out: such threads look for jobs for a moment, and sleep";
+        scope.report.push(Finding::warning(codes::WAIT_UNUSED, said.key_span, message).help(help));
+    }
     let decl = PoolDecl { name, kind, threads, groups, wait, cpus, group_cpus, beside: false };
     ReadPool { decl, name_span: entry.key_span, cores_span }
 }

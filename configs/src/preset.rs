@@ -161,10 +161,20 @@ fn lay(base: &mut Table, over: Entry, depth: usize, report: &mut Report) {
                 }
             }
         }
-        (value, above) => {
+        (value, mut above) => {
+            keep_nics(value, &mut above);
             *value = above;
             below.node.span = over.node.span;
         }
+    }
+}
+
+/// Keys of another type mean nothing any more; `nics` has every transport.
+fn keep_nics(below: &Tree, above: &mut Tree) {
+    if let (Tree::Table(below), Tree::Table(above)) = (below, above)
+        && let (Some(nics), None) = (below.get("nics"), above.get("nics"))
+    {
+        above.entries.push(nics.clone());
     }
 }
 

@@ -268,6 +268,19 @@ pub struct Objection {
     pub help: String,
 }
 
+/// What a rule of the transport types has against settings each of which could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingObjection {
+    /// Index of the transport.
+    pub transport: usize,
+    /// The key that it is about; one that the file does not say stands for the transport.
+    pub key: &'static str,
+    /// What is wrong: one line, no full stop.
+    pub text: String,
+    /// What to write instead: one line, no full stop.
+    pub help: String,
+}
+
 /// Everything that a file may name as a `type`.
 #[derive(Clone, Default)]
 pub struct Catalog {
@@ -278,4 +291,6 @@ pub struct Catalog {
     /// Rules about the order of stages that neither the graph nor a single table can know ("one `request_split` on
     /// every way from `admit` to `wr_post`"). Asked only when every stage, pool and edge could be read.
     pub rules: Vec<fn(&Config) -> Vec<Objection>>,
+    /// Rules about settings of transports that their single values cannot know. Asked as `rules` are.
+    pub transport_rules: Vec<fn(&Config) -> Vec<SettingObjection>>,
 }

@@ -1,5 +1,7 @@
 //! `[transports.NAME]`: ways of moving bytes, and the NICs they use.
 
+use std::collections::BTreeMap;
+
 use crate::body::{self, Form};
 use crate::codes;
 use crate::config::{Interface, NicConfig, TransportConfig};
@@ -23,8 +25,28 @@ pub const NICS: Key = Key {
     ..Key::PLAIN
 };
 
-/// Reads all of them, in the order of the file, with the places of their names.
-pub fn read(root: &Table, catalog: &Catalog, scope: &mut Scope<'_>) -> Vec<(TransportConfig, Span)> {
+/// Where a transport stands.
+#[derive(Clone, Debug, Default)]
+pub struct TransportPlace {
+    /// Its name.
+    pub name: Span,
+    /// Values of keys that the file says.
+    pub keys: BTreeMap<&'static str, Span>,
+}
+
+impl TransportPlace {
+    /// The place of a value, or that of the transport.
+    pub fn span(&self, key: &str) -> Span {
+        self.keys.get(key).copied().unwrap_or(self.name)
+    }
+}
+
+/// Reads all of them, in the order of the file, with their places.
+pub fn read(
+    root: &Table,
+    catalog: &Catalog,
+    scope: &mut Scope<'_>,
+) -> Vec<(TransportConfig, TransportPlace)> {
     let Some(entry) = root.get("transports") else {
         let finding = Finding::error(codes::KEY_MISSING, scope.file, "the file declares no transport");
         scope
@@ -38,10 +60,10 @@ pub fn read(root: &Table, catalog: &Catalog, scope: &mut Scope<'_>) -> Vec<(Tran
         scope.report.push(finding.help("write transports.tcp = { type = \"tcp\" }"));
         return Vec::new();
     };
-    table.entries.iter().filter_map(|t| Some((one(t, catalog, scope)?, t.key_span))).collect()
+    table.entries.iter().filter_map(|t| one(t, catalog, scope)).collect()
 }
 
-fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<TransportConfig> {
+fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<(TransportConfig, TransportPlace)> {
     names::check("transport", &entry.key, entry.key_span, scope.report);
     let types: Vec<&str> = catalog.transports.iter().map(|t| t.name).collect();
     let said = typed::type_of("transport", entry, &types, scope)?;
@@ -83,7 +105,8 @@ fn one(entry: &Entry, catalog: &Catalog, scope: &mut Scope<'_>) -> Option<Transp
     let device = |nic: &String| Interface { device: named.then(|| nic.clone()), ..Interface::default() };
     let interfaces = nics.iter().map(device).collect();
     let (name, foreign, kind) = (entry.key.clone(), kind.foreign, kind.name.to_owned());
-    Some(TransportConfig { name, kind, foreign, nics, interfaces, values: body.values })
+    let place = TransportPlace { name: entry.key_span, keys: body.spans };
+    Some((TransportConfig { name, kind, foreign, nics, interfaces, values: body.values }, place))
 }
 
 /// The texts of the key `nics` as they stand there, each once.

@@ -87,6 +87,13 @@ pub trait Foreign: Send + Sync {
     fn protocol(&self, _offer: &Offer) -> String {
         String::new()
     }
+    /// Whether a peer can have this name, as far as that is known without asking anybody.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to write.
+    fn judge(&self, _name: &str) -> Result<(), String> {
+        Ok(())
+    }
     /// Finds a peer by the name it has in that protocol, and what it has now. Asked again after its links died and when a name
     /// or an offset is not in the view; nothing is remembered of an answer but the names of regions.
     ///

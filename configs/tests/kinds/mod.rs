@@ -3,7 +3,7 @@
 
 use pipeline_configs::schema::Change;
 use pipeline_configs::{
-    Catalog, Config, Facts, Former, Key, Kind, Objection, StageKind, TransportKind, Values,
+    Catalog, Config, Facts, Former, Key, Kind, Objection, SettingObjection, StageKind, TransportKind, Values,
 };
 use pipeline_graph::{Contract, Port, Shape, Subject};
 
@@ -87,6 +87,19 @@ fn one_split(config: &Config) -> Vec<Objection> {
         .collect()
 }
 
+/// A rule that only the transports can know.
+fn one_place(config: &Config) -> Vec<SettingObjection> {
+    let at = |t: usize| config.transports[t].values.text("listen");
+    let taken = |t: &usize| at(*t).is_some() && (0..*t).any(|earlier| at(earlier) == at(*t));
+    let object = |transport| SettingObjection {
+        transport,
+        key: "listen",
+        text: format!("`{}` listens where another one does", config.transports[transport].name),
+        help: "take another port".into(),
+    };
+    (0..config.transports.len()).filter(taken).map(object).collect()
+}
+
 /// The catalogue.
 pub fn catalog() -> Catalog {
     const TCP: &[Key] = &[
@@ -101,6 +114,7 @@ pub fn catalog() -> Catalog {
         },
         key("move", Kind::Flag, Some("true")),
     ];
+    const ELSEWHERE: &[Key] = &[key("listen", Kind::Address, None)];
     const SPLIT: &[Key] = &[key("slice", SLICE, Some("auto"))];
     const ROUTE: &[Key] = &[
         key("prefer", Kind::Transports, None),
@@ -147,9 +161,10 @@ pub fn catalog() -> Catalog {
             transport("tcp", TCP, 256 << 10),
             transport("sim", SIM, 64 << 10),
             transport("loopback", &[], 1 << 20),
-            TransportKind { foreign: true, ..transport("elsewhere", &[], 1 << 20) },
+            TransportKind { foreign: true, ..transport("elsewhere", ELSEWHERE, 1 << 20) },
             TransportKind { later: Some("what comes later"), ..transport("later", &[], 1 << 20) },
         ],
         rules: vec![one_split],
+        transport_rules: vec![one_place],
     }
 }

@@ -6,6 +6,7 @@ mod ends;
 mod mooncake;
 mod mooncake_rdma;
 mod rdma;
+mod reachable;
 mod rules;
 mod transport_kinds;
 
@@ -27,6 +28,7 @@ use crate::{
     request_split, retry, serve, wr_post,
 };
 
+pub use mooncake::settings as mooncake_settings;
 #[cfg(feature = "rdma")]
 pub use rdma::settings as rdma_settings;
 
@@ -67,6 +69,7 @@ pub fn catalog() -> Catalog {
         stages: STAGES.iter().map(|(kind, _)| *kind).collect(),
         transports: TRANSPORTS.iter().map(|(kind, _)| *kind).collect(),
         rules: rules::ALL.to_vec(),
+        transport_rules: vec![reachable::checks],
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn make(
 }
 
 /// Mooncake takes anything; what is empty or has blanks in it is nobody's name by intent.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_control() || c.is_whitespace())
 }
 

@@ -47,6 +47,7 @@ impl Reach {
         };
         let speaking = || world.transports.iter().filter(|t| t.transport.foreign().is_some());
         let declared = world.transports.iter().position(|t| t.name == transport);
+        let judged = |at: usize| world.transports[at].transport.foreign().map_or(Ok(()), |f| f.judge(name));
         let help = match declared {
             Some(at) if world.transports[at].transport.foreign().is_none() => {
                 format!("transport `{transport}` speaks to nodes of this kind only; write `host:port`")
@@ -54,9 +55,12 @@ impl Reach {
             Some(_) if !peers::is_foreign_name(name) => {
                 format!("names have 1 to {} bytes and no spaces", peers::MAX_FOREIGN)
             }
-            Some(at) => {
-                return Ok(Self::Foreign(Foreigner { transport: at as u16, name: name.to_owned() }));
-            }
+            Some(at) => match judged(at) {
+                Ok(()) => {
+                    return Ok(Self::Foreign(Foreigner { transport: at as u16, name: name.to_owned() }));
+                }
+                Err(help) => help,
+            },
             None if speaking().next().is_none() => {
                 format!("no transport `{transport}` is declared, and none that speaks to another engine")
             }

@@ -67,6 +67,14 @@ impl Finder {
         Self { transport: transport.to_owned(), central, max_bytes, names: RegionNames::default() }
     }
 
+    /// Where peers tell themselves, their names are addresses.
+    pub(super) fn judge(&self, name: &str) -> Result<(), String> {
+        match &self.central {
+            None => HostPort::parse(name).map(drop).map_err(|error| error.to_string()),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// See [`crate::Foreign::find`](crate::foreign::Foreign::find). `own` is what this node tells of itself.
     ///
     /// # Errors

@@ -155,6 +155,10 @@ impl Foreign for MooncakeTcp {
         said.to_owned()
     }
 
+    fn judge(&self, name: &str) -> Result<(), String> {
+        self.finder.judge(name)
+    }
+
     fn find<'a>(&'a self, name: &'a str, by: Nanos) -> BoxFuture<'a, Result<Found, Error>> {
         Box::pin(async move { self.finder.find(name, &self.target.introduction(), by).await })
     }

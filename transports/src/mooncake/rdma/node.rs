@@ -235,6 +235,10 @@ impl Foreign for Node {
         self.name().ok().map(str::to_owned)
     }
 
+    fn judge(&self, name: &str) -> Result<(), String> {
+        self.finder.judge(name)
+    }
+
     fn find<'a>(&'a self, name: &'a str, by: Nanos) -> BoxFuture<'a, Result<Found, Error>> {
         Box::pin(async move {
             let (descriptor, port) = self.look_up(name, by).await?;
