@@ -2,14 +2,18 @@
 //! back without it, taken away at the end.
 //!
 //! Mooncake's entries have no life of their own: a node that was killed leaves them behind, and one of the same name takes
-//! their place. Deliberately patient: a directory that does not answer delays nobody but those who do not know this node yet.
+//! their place. A name is that of its latest start: who finds another node's entry in the place of its own says so, and leaves
+//! it there while that node answers. Deliberately patient: a directory that does not answer delays nobody but those who do not
+//! know this node yet.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ask::Ask;
 use super::bodies::{self, RpcMeta};
 use super::find::Central;
+use super::name::HostPort;
 use super::throttle::Throttle;
 use crate::clock::{Nanos, now};
 use crate::error::Error;
@@ -20,6 +24,11 @@ pub(crate) const LOOK: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(500);
 /// For one exchange with the directory.
 const EXCHANGE_NS: Nanos = 5_000_000_000;
+/// For another node of this name to answer, and how often in a row it does not until its entry counts as left behind.
+const ANSWER_NS: Nanos = 2_000_000_000;
+const SILENCES: u32 = 6;
+/// Longest answer of that node.
+const ANSWER_BYTES: u64 = 4096;
 
 /// What is put.
 pub(crate) trait Entry: Send + Sync {
@@ -27,6 +36,16 @@ pub(crate) trait Entry: Send + Sync {
     fn text(&self) -> Vec<u8>;
     /// Returns when it says something else than before.
     fn changed(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// What became of an attempt to put the entries.
+enum Put {
+    /// Both are there anew.
+    Both,
+    /// The way to this node was there already.
+    Descriptor,
+    /// Another node has the name by now.
+    Taken(RpcMeta),
 }
 
 /// The entries of one node.
@@ -46,45 +65,85 @@ pub(crate) struct Published {
 impl Published {
     /// Keeps the entries as long as it is driven.
     pub(crate) async fn keep(&self, entry: &impl Entry) -> Infallible {
-        let mut is_there = false;
+        // Until it is there for the first time it is the latest start of its name.
+        let mut newcomer = true;
         loop {
             let withdrawn = self.withdrawn.lock().await;
-            let put = match is_there {
-                _ if *withdrawn => return std::future::pending().await,
-                false => self.put_all(entry).await,
-                true => self.put_descriptor(entry).await,
-            };
-            drop(withdrawn);
-            if let Err(error) = put {
-                self.complain(&error);
-                is_there = false;
-                tokio::time::sleep(RETRY).await;
-                continue;
+            if *withdrawn {
+                return std::future::pending().await;
             }
-            is_there = self.watch(entry).await;
+            let put = self.put(entry, newcomer).await;
+            drop(withdrawn);
+            match put {
+                Ok(Put::Taken(other)) => newcomer = self.step_aside(&other).await,
+                Ok(put) => {
+                    newcomer = false;
+                    self.watch(entry, matches!(put, Put::Both)).await;
+                }
+                Err(error) => {
+                    self.complain(&error);
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
         }
     }
 
-    /// Returns when there is something to put: `true`, the descriptor has changed; `false`, the entries are gone.
-    async fn watch(&self, entry: &impl Entry) -> bool {
+    /// Returns when there is something to put. `unsure`: of two nodes that began at once each may have put the half of the
+    /// other, so the first look counts as a change.
+    async fn watch(&self, entry: &impl Entry, unsure: bool) {
         loop {
             if tokio::time::timeout(self.look, entry.changed()).await.is_ok() {
-                return true;
+                return;
             }
-            match self.is_ours().await {
-                Ok(true) => {}
-                Ok(false) => {
+            match self.told().await {
+                Ok(Some(told)) if told == self.rpc_meta && !unsure => {}
+                Ok(Some(_)) => return,
+                Ok(None) => {
+                    let place = self.central.store.place();
                     tracing::info!(
                         name = self.name,
-                        place = self.central.store.place(),
+                        place,
                         "the directory knows this node no more: its entries are put again"
                     );
-                    return false;
+                    return;
                 }
                 // Nothing is known: it is asked again.
                 Err(error) => self.complain(&error),
             }
         }
+    }
+
+    /// Another node has the name: returns when it is free, or this node's after all. Whether the entry of the other one may
+    /// be replaced: it has not answered for a while.
+    async fn step_aside(&self, other: &RpcMeta) -> bool {
+        let place = self.central.store.place();
+        tracing::warn!(
+            name = self.name,
+            place,
+            other = %at(other),
+            "another node has taken this one's name: who opens it reaches that one, and this node is not published while it \
+             answers; give each a `server_name` of its own"
+        );
+        let mut silences = 0;
+        while silences < SILENCES {
+            tokio::time::sleep(self.look).await;
+            match self.told().await {
+                Ok(Some(told)) if told != self.rpc_meta => {
+                    silences = if answers(&told).await { 0 } else { silences + 1 };
+                }
+                Ok(_) => {
+                    tracing::info!(name = self.name, place, "the name is free again");
+                    return false;
+                }
+                Err(error) => self.complain(&error),
+            }
+        }
+        tracing::info!(
+            name = self.name,
+            place,
+            "the other node of this name answers no more: it is replaced"
+        );
+        true
     }
 
     /// Takes the entries away, unless they are another node's by now.
@@ -100,24 +159,40 @@ impl Published {
         Ok(())
     }
 
-    async fn put_all(&self, entry: &impl Entry) -> Result<(), Error> {
+    /// Puts what is not there. A `newcomer` takes the place of any other node.
+    async fn put(&self, entry: &impl Entry, newcomer: bool) -> Result<Put, Error> {
         let key = self.central.keys.rpc_meta(&self.name);
-        match self.told().await? {
-            Some(told) if told == self.rpc_meta => {}
-            told => {
-                if told.is_some() {
-                    tracing::info!(
-                        name = self.name,
-                        "the directory knew an earlier node of this name: replaced"
-                    );
-                    // Mooncake's own servers refuse to put over this one.
-                    self.central.store.remove(&key, soon()).await?;
-                }
-                let text = self.ended(bodies::encode(&self.rpc_meta));
-                self.central.store.put(&key, &text, None, soon()).await?;
+        let both = match self.told().await? {
+            Some(told) if told == self.rpc_meta => false,
+            Some(other) if !newcomer => return Ok(Put::Taken(other)),
+            Some(other) => {
+                self.replaces(&other).await;
+                // Mooncake's own servers refuse to put over this one.
+                self.central.store.remove(&key, soon()).await?;
+                true
             }
+            None => true,
+        };
+        if both {
+            let text = self.ended(bodies::encode(&self.rpc_meta));
+            self.central.store.put(&key, &text, None, soon()).await?;
         }
-        self.put_descriptor(entry).await
+        self.put_descriptor(entry).await?;
+        Ok(if both { Put::Both } else { Put::Descriptor })
+    }
+
+    async fn replaces(&self, other: &RpcMeta) {
+        let (name, other_at) = (&self.name, at(other));
+        match answers(other).await {
+            false => {
+                tracing::info!(name, other = %other_at, "the directory knew an earlier node of this name: replaced");
+            }
+            true => tracing::warn!(
+                name,
+                other = %other_at,
+                "another node of this name is there and answers: its place is taken; give each a `server_name` of its own"
+            ),
+        }
     }
 
     async fn put_descriptor(&self, entry: &impl Entry) -> Result<(), Error> {
@@ -158,6 +233,16 @@ fn soon() -> Nanos {
     now().saturating_add(EXCHANGE_NS)
 }
 
+fn at(other: &RpcMeta) -> HostPort {
+    HostPort::new(&other.ip_or_host_name, other.rpc_port)
+}
+
+/// Whether somebody is there: also who answers nonsense, or hangs up as releases up to 0.3.10 do.
+async fn answers(other: &RpcMeta) -> bool {
+    let ask = Ask { of: &at(other), max: ANSWER_BYTES, by: now().saturating_add(ANSWER_NS) };
+    matches!(ask.probe().await, Ok(()) | Err(Error::Protocol { .. } | Error::Refused { .. }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::keys::Keys;
@@ -174,6 +259,8 @@ mod tests {
     struct Strict {
         values: Mutex<BTreeMap<String, Vec<u8>>>,
         deaf: Mutex<bool>,
+        /// Times that the way to a node was put.
+        moved: Mutex<usize>,
     }
 
     impl Strict {
@@ -215,7 +302,10 @@ mod tests {
             assert_eq!(life, None, "Mooncake's entries have no life");
             Box::pin(std::future::ready(self.answer(|values| match values.contains_key(key) {
                 true if key.contains("rpc_meta") => Err(Error::BadArgument("it is there".into())),
-                _ => Ok(_ = values.insert(key.to_owned(), value.to_vec())),
+                is_there => {
+                    *self.moved.lock().unwrap() += usize::from(!is_there && key.contains("rpc_meta"));
+                    Ok(_ = values.insert(key.to_owned(), value.to_vec()))
+                }
             })))
         }
 
@@ -242,10 +332,14 @@ mod tests {
     }
 
     fn published(store: &Arc<Strict>, has_newline: bool) -> Published {
+        published_at(store, has_newline, "10.0.0.1", 7)
+    }
+
+    fn published_at(store: &Arc<Strict>, has_newline: bool, host: &str, rpc_port: u16) -> Published {
         Published {
             central: Arc::new(Central { store: store.clone(), keys: Keys::new(Some("c")) }),
             name: "n".into(),
-            rpc_meta: RpcMeta { ip_or_host_name: "10.0.0.1".into(), rpc_port: 7 },
+            rpc_meta: RpcMeta { ip_or_host_name: host.into(), rpc_port },
             has_newline,
             throttle: Throttle::default(),
             look: Duration::from_millis(10),
@@ -281,7 +375,7 @@ mod tests {
             .values
             .lock()
             .unwrap()
-            .insert(RPC.into(), b"{\"ip_or_host_name\":\"old\",\"rpc_port\":1}".to_vec());
+            .insert(RPC.into(), b"{\"ip_or_host_name\":\"127.0.0.1\",\"rpc_port\":0}".to_vec());
         let published = published(&store, true);
         in_a_runtime(async {
             until_seen(&published, &entry, || store.keys() == [RAM, RPC]).await;
@@ -317,6 +411,45 @@ mod tests {
                 is_there
             })
             .await;
+        });
+    }
+
+    /// Of two nodes of one name that both live the later start has it: the earlier one puts nothing any more, however often it
+    /// looks, until the other one answers no more; then it is found again.
+    #[test]
+    fn the_later_start_has_the_name() {
+        use tokio::net::TcpListener;
+        let (store, entry) = (Arc::<Strict>::default(), Numbered::default());
+        in_a_runtime(async {
+            let port = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let rpc_port = port.local_addr().unwrap().port();
+            let early = published_at(&store, true, "127.0.0.1", 1);
+            let late = published_at(&store, true, "127.0.0.1", rpc_port);
+            until_seen(&early, &entry, || store.keys().len() == 2).await;
+            let own = store.text(RPC);
+            let lives = async {
+                loop {
+                    // It hangs up at once, which is an answer.
+                    drop(port.accept().await.unwrap());
+                }
+            };
+            let looks = std::cell::Cell::new(0);
+            let both = async {
+                tokio::select! {
+                    never = late.keep(&entry) => match never {},
+                    never = lives => never,
+                    () = until_seen(&early, &entry, || {
+                        looks.set(looks.get() + usize::from(store.text(RPC) != own));
+                        looks.get() == 40
+                    }) => {}
+                }
+            };
+            both.await;
+            let theirs = store.text(RPC);
+            assert!(theirs.contains(&rpc_port.to_string()));
+            assert_eq!(*store.moved.lock().unwrap(), 2, "each has put itself once");
+            drop(port);
+            until_seen(&early, &entry, || store.text(RPC) == own).await;
         });
     }
 
