@@ -182,6 +182,9 @@ impl Reason {
             Self::Deadline => "time ran out".into(),
             Self::Cancelled => "it was cancelled".into(),
             Self::Undetermined => "the link ended after bytes had left and before the answer came".into(),
+            Self::Transport(Transport::Refused(Refusal::Unsaid)) => {
+                "the target refused it, and its protocol cannot say why".into()
+            }
             Self::Transport(Transport::Refused(r)) => format!("the target refused it ({r:?})"),
             Self::Transport(Transport::Failed) => "the transport completed it with an error".into(),
             Self::Corrupt(Some(Mismatch { offset, here, there })) => {
@@ -223,6 +226,12 @@ impl Reason {
             Self::Deadline => "give more time, or see which stage it waited in",
             Self::Cancelled => "submit it again if it is still wanted",
             Self::Undetermined => "write the whole range again, or treat the destination as lost",
+            Self::Transport(Transport::Refused(Refusal::Denied)) => {
+                "change `access` of the segment on the peer"
+            }
+            Self::Transport(Transport::Refused(Refusal::Unsaid)) => {
+                "see its log: the memory is gone (open the peer again), or its rights do not allow it"
+            }
             Self::Transport(Transport::Refused(_)) => "open the peer again: its regions have changed",
             Self::Transport(Transport::Failed) => "submit it again; raise `attempts` if this happens often",
             Self::Corrupt(_) => {
@@ -345,9 +354,10 @@ impl Code {
         self.reason(0, 0) == Some(Reason::Deadline)
     }
 
-    /// Whether it says that the target does not allow it.
+    /// Whether it says that the target does not allow it, or nothing that speaks against that.
     pub(crate) fn is_denied(self) -> bool {
-        self.reason(0, 0) == Some(Reason::Transport(Transport::Refused(Refusal::Denied)))
+        let refused = |refusal| Some(Reason::Transport(Transport::Refused(refusal)));
+        [refused(Refusal::Denied), refused(Refusal::Unsaid)].contains(&self.reason(0, 0))
     }
 
     /// The stage that found it.
@@ -362,7 +372,7 @@ impl Code {
             TOO_LARGE => Some(Reason::TooLarge { asked, limit }),
             CORRUPT => Some(Reason::Corrupt(None)),
             REFUSED => {
-                let refusal = Refusal::from_wire((self.0 >> 16) as u8).unwrap_or(Refusal::Malformed);
+                let refusal = Refusal::from_number((self.0 >> 16) as u8).unwrap_or(Refusal::Malformed);
                 Some(Reason::Transport(Transport::Refused(refusal)))
             }
             plain => PLAIN.get(plain as usize - 1).copied(),
@@ -377,8 +387,7 @@ mod tests {
     /// Every reason survives its four bytes, with its stage, and says what happened and what to do.
     #[test]
     fn codes_round_trip() {
-        let refusals = [1, 2, 3, 4, 5].map(|c| Refusal::from_wire(c).unwrap());
-        let more = refusals.map(|r| Reason::Transport(Transport::Refused(r)));
+        let more = Refusal::ALL.map(|r| Reason::Transport(Transport::Refused(r)));
         let too_large = Reason::TooLarge { asked: 7, limit: 5 };
         for reason in PLAIN.iter().copied().chain(more).chain([too_large, Reason::Corrupt(None)]) {
             let code = Code::new(reason, 513);

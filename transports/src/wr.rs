@@ -72,14 +72,23 @@ pub enum Refusal {
     Closing = 4,
     /// The request makes no sense on this wire (length 0, unknown operation).
     Malformed = 5,
+    /// The target has refused it, and its protocol cannot say why. Never on our own wire.
+    Unsaid = 6,
 }
 
 impl Refusal {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::UnknownRegion, Self::OutOfBounds, Self::Denied, Self::Closing, Self::Malformed, Self::Unsaid];
+
     /// From its number on the wire.
     pub fn from_wire(code: u8) -> Option<Self> {
-        [Self::UnknownRegion, Self::OutOfBounds, Self::Denied, Self::Closing, Self::Malformed]
-            .into_iter()
-            .find(|r| *r as u8 == code)
+        Self::from_number(code).filter(|refusal| *refusal != Self::Unsaid)
+    }
+
+    /// From its number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| *refusal as u8 == number)
     }
 }
 

@@ -151,7 +151,8 @@ pub fn region_in_use_is_busy<F: Fixture>() {
     let late = rig.request(Op::Write, spare.at(0), remote.at(0), 4096);
     rig.post(link, &[late]);
     rig.finish();
-    rig.all_ended(&[late], Outcome::Refused(Refusal::UnknownRegion));
+    let why = if rig.fixture.says_why() { Refusal::UnknownRegion } else { Refusal::Unsaid };
+    rig.all_ended(&[late], Outcome::Refused(why));
 }
 
 /// A region taken away under a stream of WRITEs drains; once removed not one byte of its memory changes, and
@@ -179,7 +180,10 @@ pub fn removed_region_is_never_touched<F: Fixture>() {
     assert!(got == still, "removed memory changed");
     for request in &work {
         let outcome = rig.outcome(request);
-        let late = matches!(outcome, Some(Outcome::Refused(Refusal::Closing | Refusal::UnknownRegion)));
+        let late = matches!(
+            outcome,
+            Some(Outcome::Refused(Refusal::Closing | Refusal::UnknownRegion | Refusal::Unsaid))
+        );
         // What was posted behind a refusal that ended the link.
         let behind =
             matches!(outcome, Some(Outcome::NotBegun | Outcome::Begun)) && rig.closed.contains(&link);

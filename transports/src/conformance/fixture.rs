@@ -52,6 +52,10 @@ pub trait Fixture: Sized {
     fn stands_still(&self) -> bool {
         true
     }
+    /// Whether its wire says why the target refused something.
+    fn says_why(&self) -> bool {
+        true
+    }
     /// Whether accesses ask the target's table of regions. A device only knows what is registered with it, so a region that
     /// is being unregistered serves until it is; and it refuses by ending the link, so what the initiator does not know to
     /// be wrong costs that link.

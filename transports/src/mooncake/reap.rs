@@ -426,7 +426,7 @@ impl ReapLane {
             let entered = self.end.0.ring.at(self.next);
             let outcome = match (entered.stand, self.rejected) {
                 (Stand::Begun, None) => Some(Outcome::Begun),
-                (Stand::Begun, Some(at)) if at == self.next => Some(Outcome::Refused(Refusal::UnknownRegion)),
+                (Stand::Begun, Some(at)) if at == self.next => Some(Outcome::Refused(Refusal::Unsaid)),
                 (Stand::Begun | Stand::Queued, _) => Some(Outcome::NotBegun),
                 (Stand::Ended(outcome), _) => Some(outcome),
                 (Stand::Discarding | Stand::Cancelled, _) => None,

@@ -69,7 +69,7 @@ fn what_a_rejection_leaves() {
         stream.write_all(&[&OK[..], &[7; 4], &REJECTED[..]].concat()).unwrap();
         drop(stream);
         assert_eq!(side.until_closed(), Blame::Nobody);
-        let refused = Outcome::Refused(Refusal::UnknownRegion);
+        let refused = Outcome::Refused(Refusal::Unsaid);
         assert_eq!(side.outcomes(), [Outcome::Done, refused, Outcome::NotBegun, Outcome::NotBegun]);
     }
 }
@@ -86,7 +86,7 @@ fn a_rejection_in_the_middle_of_a_payload() {
     stream.write_all(&REJECTED).unwrap();
     drop(stream);
     side.until_closed();
-    assert_eq!(side.outcomes(), [Outcome::Refused(Refusal::UnknownRegion), Outcome::NotBegun]);
+    assert_eq!(side.outcomes(), [Outcome::Refused(Refusal::Unsaid), Outcome::NotBegun]);
 }
 
 /// In the first version a rejection is a closed connection, which says nothing of what was applied.

@@ -149,7 +149,10 @@ macro_rules! suite {
                     Ok(memory)
                 }
                 fn asks_the_table(&self) -> bool {
-                    // It does; but what it refuses costs the link, as a device's refusal does, and it does not say why.
+                    // It does; but what it refuses costs the link, as a device's refusal does.
+                    false
+                }
+                fn says_why(&self) -> bool {
                     false
                 }
                 fn connect(&mut self) -> LinkId {
