@@ -57,7 +57,7 @@ pub enum Malformed {
     #[error("a message of 0 bytes")]
     Empty,
     /// More than is read here.
-    #[error("a message of {length} bytes, and {max} are read at most (`max_handshake`)")]
+    #[error("a message of {length} bytes, and {max} are read at most")]
     TooLong {
         /// What was announced.
         length: u64,

@@ -78,13 +78,24 @@ pub(crate) async fn serve(listener: &TcpListener, host: Arc<dyn Host>, max: u64)
 #[derive(Debug, thiserror::Error)]
 enum HungUp {
     #[error("{0}")]
-    Malformed(#[from] Malformed),
+    Malformed(Malformed),
+    #[error("{0}; raise `max_handshake`")]
+    TooLong(Malformed),
     #[error("its {0:?} cannot be read: {1}")]
     Unreadable(Kind, Unreadable),
     #[error("no whole message came within {} s", READ.as_secs())]
     Silent,
     #[error("it did not take its answer within {} s", ANSWER.as_secs())]
     Deaf,
+}
+
+impl From<Malformed> for HungUp {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::TooLong { .. } => Self::TooLong(malformed),
+            other => Self::Malformed(other),
+        }
+    }
 }
 
 async fn converse(mut stream: TcpStream, from: SocketAddr, host: &dyn Host, max: u64) -> Result<(), HungUp> {
