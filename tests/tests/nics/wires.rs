@@ -8,7 +8,7 @@ use pipeline_transports::interfaces::Interfaces;
 use pipeline_transports::tcp::{Nic, stray};
 
 use crate::accounts::{distance, left_by, moved};
-use crate::namespace::{Far, alone, ip};
+use crate::namespace::{Far, alone, ip, set};
 use crate::rig::{done, engine, nothing_left, pattern, region_of, until};
 
 /// Bytes of a slice in these tests.
@@ -163,6 +163,24 @@ fn two_nics_of_one_network() {
             assert!(share >= least && (share < 0.05) == (least == 0.0), "{bind}: {told:?}, {sent} by rail1");
             nothing_left(&client, [region]);
         }
+    });
+}
+
+/// A NIC that is tied to an interface which does not lead to the peer is to blame for what does not answer there, and not the
+/// peer: it is named with the interface by which the system would go.
+#[test]
+fn a_wrong_interface_is_the_nics_fault() {
+    alone("wires::a_wrong_interface_is_the_nics_fault", || {
+        let far = Far::rails(2);
+        // On each wire only its own address answers, as with machines of their own.
+        far.run(|| set("conf/all/arp_ignore", "1"));
+        let server = serve(&far, Vec::new());
+        let to = format!("10.8.0.2:{}", server.local_address().port());
+        let tied = ["transports.tcp.nics=['rail1']", "transports.tcp.bind='device'", "limits.connect='2s'"];
+        let client = engine(&tied);
+        let error = client.open(&to).unwrap_err().to_string();
+        assert!(error.contains("`rail1`") && error.contains("routes lead there by `rail0`"), "{error}");
+        assert!(client.nics()[0].local_failures > 0, "{:?}", client.nics());
     });
 }
 

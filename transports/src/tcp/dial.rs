@@ -13,7 +13,7 @@ use super::hello::{ANSWER_BYTES, Hello};
 use super::nics::Nics;
 use super::settings::{Nic, Settings};
 use super::socket;
-use super::source::{interface, is_on_link, source};
+use super::source::{interface, is_on_link, source, tied_astray};
 use crate::clock::{Nanos, until};
 use crate::error::Error;
 use crate::exhausted::{connecting, spare};
@@ -66,6 +66,11 @@ pub(super) async fn reach(
             Err(error) => {
                 // What went wrong may be the NIC's: it may have failed since it was looked at.
                 if let Some(why) = nic.zip(nics.look()).and_then(|(nic, on)| source(nic, to, &on).err()) {
+                    last = Some(local(nic, why));
+                    continue;
+                }
+                let tied = nic.filter(|_| settings.bind_device).zip(nics.look());
+                if let Some(why) = tied.and_then(|(nic, on)| tied_astray(nic, to, &on)) {
                     last = Some(local(nic, why));
                     continue;
                 }

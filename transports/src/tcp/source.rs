@@ -106,6 +106,22 @@ pub fn stray(nic: &Nic, peer: &[SocketAddr], on: &Interfaces) -> Option<String> 
     })
 }
 
+/// Of a NIC whose lanes are tied to its interface: why that may lead nowhere, and what to do. The kernel takes every address to be
+/// a neighbour there, so it is only asked about what did not answer. `None` if the peer is in a network of the NIC, or the
+/// system's own routes go that way too.
+pub(super) fn tied_astray(nic: &Nic, to: SocketAddr, on: &Interfaces) -> Option<String> {
+    let own = interface(nic, on).filter(|_| !is_on_link(nic, to.ip(), on))?;
+    let from = source(nic, to, on).ok()??.ip();
+    let by = on.leaving_by(from, to.ip()).ok()??;
+    (by.index != own.index && !by.is_loopback).then(|| {
+        format!(
+            "nothing answers at {to} by interface `{0}`, to which bind = \"device\" ties it, and the system's routes lead there by \
+             `{1}`; correct nics.{2}.device, or take out bind = \"device\"",
+            own.name, by.name, nic.name
+        )
+    })
+}
+
 /// Whether `to` lies in a network of the NIC, so that no router is between them.
 pub(super) fn is_on_link(nic: &Nic, to: IpAddr, on: &Interfaces) -> bool {
     let through = interface(nic, on);
