@@ -59,6 +59,11 @@ impl Error {
         }
     }
 
+    /// Whether what a peer was called by is no name and no address: nothing was tried.
+    pub fn is_label(&self) -> bool {
+        matches!(self, Self::Control(control::Error::Address(_) | control::Error::NoName { .. }))
+    }
+
     /// Whether the peer is out of reach, gone, or wants nothing of us: nothing sent to it can succeed now.
     pub fn is_peer(&self) -> bool {
         match self {

@@ -179,6 +179,12 @@ mod tests {
         }
     }
 
+    /// Keys of a table; empty ones are none.
+    fn table(keys: &[&str]) -> String {
+        let said: Vec<&str> = keys.iter().copied().filter(|key| !key.is_empty()).collect();
+        format!("{{ type = \"mooncake_tcp\", {} }}", said.join(", "))
+    }
+
     fn one(settings: &str) -> String {
         says(&format!("transports.m = {{ type = \"mooncake_tcp\", {settings} }}"))
     }
@@ -220,10 +226,8 @@ mod tests {
     #[test]
     fn a_port_is_taken_once() {
         let two = |node: &str, a: &str, b: &str| {
-            says(&format!(
-                "node.listen = \"{node}\"\ntransports.a = {{ type = \"mooncake_tcp\", advertise = \"h\", {a} }}\n\
-                 transports.b = {{ type = \"mooncake_tcp\", advertise = \"h\", {b} }}"
-            ))
+            let [a, b] = [a, b].map(|said| table(&["advertise = \"h\"", said]));
+            says(&format!("node.listen = \"{node}\"\ntransports.a = {a}\ntransports.b = {b}"))
         };
         for (node, a, b, wanted) in [
             ("127.0.0.1:9", "listen = \"127.0.0.1:9\"", "", "that of [node] listen"),
@@ -262,12 +266,8 @@ mod tests {
     #[test]
     fn a_name_is_taken_once() {
         let two = |a: &str, b: &str| {
-            let transport = |name: &str, said: &str| {
-                format!(
-                    "transports.{name} = {{ type = \"mooncake_tcp\", metadata = \"http://h:1/metadata\", {said} }}\n"
-                )
-            };
-            says(&format!("node.name = \"n\"\n{}{}", transport("a", a), transport("b", b)))
+            let [a, b] = [a, b].map(|said| table(&["metadata = \"http://h:1/metadata\"", said]));
+            says(&format!("node.name = \"n\"\ntransports.a = {a}\ntransports.b = {b}"))
         };
         for (a, b) in [("", ""), ("server_name = \"n\"", ""), ("cluster = \"\"", "server_name = \"n\"")] {
             let said = two(a, b);

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use pipeline_configs::address::{self, Address};
 use pipeline_configs::{Config, Findings, Loaded};
 use pipeline_node::Source;
 
@@ -51,10 +52,13 @@ pub fn load(source: &Source) -> Result<Loaded, Failure> {
 }
 
 /// The same, for a node that only does a piece of work beside the one that may run from this file: it finds others in the
-/// directory, and does not take the other's name there, nor its ports and its name among other engines.
+/// directory, and does not take the other's name there, nor its ports, its sockets and its name among other engines.
 pub fn unpublished(mut config: Config) -> Config {
     config.bystander = true;
-    config.metrics_listen = None;
+    if let Ok(listen) = address::parse(&config.node.listen) {
+        config.node.listen = Address { port: 0, ..listen }.to_string();
+    }
+    (config.admin_socket, config.metrics_listen) = (None, None);
     if let Some(directory) = &mut config.directory {
         directory.publishes = false;
     }

@@ -18,10 +18,12 @@ use super::file::print;
 #[command(after_help = "Examples:
   pipeline-node init
   pipeline-node init rdma --detect -o decode.toml
+  pipeline-node init mooncake                   # tcp, and beside it Mooncake's nodes
   pipeline-node init tcp --detect -o -          # look at it first")]
 pub struct Args {
     /// The preset it uses: tcp, shm, rdma, gpu_rdma, nvme_tier, or one of the models of docs/models.md: run_to_completion, pipeline,
-    /// thread_per_core, submit_then_poll, event_driven, zero_copy_dma, adaptive_polling.
+    /// thread_per_core, submit_then_poll, event_driven, zero_copy_dma, adaptive_polling. `mooncake` is tcp with a transport to nodes
+    /// of Mooncake's Transfer Engine.
     #[arg(value_name = "PRESET", default_value = "tcp")]
     preset: String,
     /// Fill in the NICs, CPUs and GPUs of this machine.
@@ -39,6 +41,9 @@ const WHOLE: &[(&str, &str)] = &[(
      begin with `init adaptive_polling`",
 )];
 
+/// The word for a file with a transport to Mooncake's nodes beside the preset `tcp`.
+const MOONCAKE: &str = "mooncake";
+
 /// What a machine has.
 #[derive(Debug, Default)]
 struct Found {
@@ -53,16 +58,17 @@ struct Found {
 /// # Errors
 /// 2 for an unknown preset, 71 when the file is there or cannot be written.
 pub fn run(args: &Args) -> Outcome {
-    if !PRESETS.iter().any(|p| p.name == args.preset) {
+    let preset = if args.preset == MOONCAKE { "tcp" } else { &args.preset };
+    if !PRESETS.iter().any(|p| p.name == preset) {
         if let Some(whole) = WHOLE.iter().find(|(name, _)| *name == args.preset) {
             return Err(Failure::usage(format!("`{}` is no preset: {}", whole.0, whole.1)));
         }
-        let names = PRESETS.iter().map(|p| p.name);
+        let names = PRESETS.iter().map(|p| p.name).chain([MOONCAKE]);
         let help = pipeline_configs::suggest::help(&args.preset, "presets", names);
         return Err(Failure::usage(format!("there is no preset `{}`: {help}", args.preset)));
     }
     let found = args.detect.then(|| Found::on(Path::new("/")));
-    let text = file(&args.preset, found.as_ref());
+    let text = file(preset, found.as_ref()) + if args.preset == MOONCAKE { BESIDE_MOONCAKE } else { "" };
     if args.output.as_os_str() == "-" {
         return print(&text);
     }
@@ -77,6 +83,22 @@ pub fn run(args: &Args) -> Outcome {
     })?;
     print(&format!("wrote {shown}; next: pipeline-node validate {shown}, then pipeline-node run {shown}\n"))
 }
+
+/// What stands behind a file of the preset `tcp`.
+const BESIDE_MOONCAKE: &str = "
+[transports.mooncake]                # nodes of Mooncake reach this one, and it reaches them: docs/mooncake.md
+type = \"mooncake_tcp\"
+listen = \"127.0.0.1:12345\"           # the handshake port, and this node's name there; for others write its own address
+# metadata = \"http://10.0.0.9:8080/metadata\"   # where all use a directory; without it each is asked by its address
+# server_name = \"node-0\"             # its name there
+
+[stages.route]
+prefer = [\"tcp\", \"mooncake\"]
+
+# [peers]                            # once in a file: beside what stands there already
+# decode-1 = \"mooncake://10.0.0.3:15123\"       # host:get_rpc_port() of its engine
+# A set-up that is there already: pipeline-node import-mooncake
+";
 
 impl Found {
     /// What `/sys` and `/proc` below a root list; nothing is opened or asked.
@@ -188,6 +210,22 @@ mod tests {
                 assert_eq!(strange, 0, "{}", loaded.warnings);
                 assert!(text.lines().count() < 40, "it is short");
             }
+        }
+    }
+
+    /// With a transport to Mooncake's nodes it validates as well, with the directory and the peer that it proposes too.
+    #[test]
+    fn beside_mooncake() {
+        let text = file("tcp", None) + BESIDE_MOONCAKE;
+        let proposed = text.replace("# metadata", "metadata").replace("# server_name", "server_name");
+        let proposed = proposed
+            .replace("# [peers]                            #", "[peers] #")
+            .replace("# decode-1", "decode-1");
+        assert!(text.lines().count() < 60 && proposed != text);
+        for text in [text, proposed] {
+            let loaded = load_str("node.toml", &text, &catalog(), &Options::default());
+            let loaded = loaded.unwrap_or_else(|findings| panic!("{findings}\n{text}"));
+            assert!(loaded.warnings.list.is_empty(), "{}", loaded.warnings);
         }
     }
 

@@ -45,7 +45,8 @@ pub struct Args {
     /// No file: the preset `tcp`.
     #[arg(long, hide = true, conflicts_with_all = ["file", "config"])]
     built_in: bool,
-    /// End when the parent process ends.
+    /// End when the parent process ends, which works beside the node that may run from this file: take neither its ports nor
+    /// its names.
     #[arg(long, hide = true)]
     with_parent: bool,
 }
@@ -63,8 +64,8 @@ pub fn run(args: &Args) -> Outcome {
     let loaded = source.load().and_then(|loaded| loaded.runnable().map(|()| loaded));
     let mut loaded = loaded.map_err(|findings| file::refused(&findings))?;
     if args.with_parent {
-        // One that another command started beside the node that may run from this file: its ports are that node's.
-        loaded.config.metrics_listen = None;
+        // One that another command started beside the node that may run from this file.
+        loaded.config = file::unpublished(loaded.config);
     }
     eprint!("{}", loaded.warnings.text());
     logs::install(&loaded.config.log_level, loaded.config.log_json);
@@ -79,11 +80,14 @@ pub fn run(args: &Args) -> Outcome {
         ready(&node, args.json).map_err(Failure::system)?;
         let name = tokio::select! { _ = term.recv() => "SIGTERM", _ = int.recv() => "SIGINT" };
         tracing::info!(signal = name, "draining");
-        let drained = tokio::select! {
+        let begin = Instant::now();
+        let mut drained = tokio::select! {
             report = drain(&node, timeout, args.json) => report,
             _ = term.recv() => node.drain(Duration::ZERO),
             _ = int.recv() => node.drain(Duration::ZERO),
         };
+        // Since the first signal, whatever ended it.
+        drained.took_ns = begin.elapsed().as_nanos() as u64;
         if args.json {
             tell(&drained, if drained.empty { "drained" } else { "not_drained" }, true);
         }

@@ -124,4 +124,9 @@ fn what_cannot_be_had() {
     assert_eq!(import(&["vllm.json"]).2, 65);
     assert_eq!(import(&["/dev/null", "--config", "vllm.env"]).2, 65);
     assert_eq!(import(&["there-is-none.env"]).2, 71);
+    let folder = tempfile::tempdir().unwrap();
+    let no_text = folder.path().join("latin1.env");
+    std::fs::write(&no_text, b"MC_MTU=\xe4\n").unwrap();
+    let (_, stderr, code) = import(&[no_text.to_str().unwrap()]);
+    assert!(code == 65 && stderr.contains("no text"), "{code}: {stderr}");
 }

@@ -47,12 +47,17 @@ fn found_and_explained() {
 }
 
 /// `bench` measures against it: every byte is confirmed and none wrong by reading back, and what is not known of it, the CPU
-/// that it uses, is said to be so. Also from the very file of the node: it takes neither its port nor its name.
+/// that it uses, is said to be so. Also from the very file of the node, whose ports are all written there: it takes none of them,
+/// nor its name, and neither does a target of its own.
 #[test]
 fn measured() {
     let dir = tempfile::tempdir().unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let fixed = FILE.replace("\"mooncake_tcp\"", &format!("\"mooncake_tcp\", listen = \"{free}\""));
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (one, two) = (free(), free());
+    let [listen, node] = [&one, &two].map(|port| port.local_addr().unwrap());
+    drop((one, two));
+    let fixed = FILE.replace("\"mooncake_tcp\"", &format!("\"mooncake_tcp\", listen = \"{listen}\""));
+    let fixed = format!("{fixed}node.listen = \"{node}\"\n");
     let here = file(&dir, "node.toml", &fixed);
     let there = Node::start(&[&here]);
     let label = format!("mooncake://{}", there.foreign["mooncake"].as_str().unwrap());
@@ -74,5 +79,27 @@ fn measured() {
             notes.contains("segment buffer-0") && notes.contains("what CPU it uses is not known"),
             "{notes}"
         );
+    }
+    let small = ["--size", "4KiB", "--iterations", "1", "--rounds", "1", "--memory", "1MiB"];
+    stdout(&[&["bench", "-c", &here, "--no-ceiling"], &small[..]].concat());
+    let (code, error) =
+        failure(&[&["bench", "-c", &here, "--target", &label, "--segment", "memory"], &small[..]].concat());
+    assert!(code == 2 && error.contains("--segment buffer-0"), "{code}: {error}");
+}
+
+/// What can be no peer's name is a wrong command line, whatever the command, and is not looked for.
+#[test]
+fn what_names_no_peer() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = file(&dir, "node.toml", FILE);
+    for label in [":7001", "127.0.0.1:99999", "mooncake://a:b", "moonkake://127.0.0.1:1"] {
+        for command in [&["explain", label][..], &["bench", "--iterations", "1", "--target", label]] {
+            let (code, error) = failure(&[command, &["-c", &here]].concat());
+            assert_eq!(code, 2, "{command:?}: {error}");
+        }
+    }
+    for place in [":7001:kv/", "mooncake://127.0.0.1:1:kv/"] {
+        let (code, error) = failure(&["copy", "Cargo.toml", place]);
+        assert_eq!(code, 2, "{error}");
     }
 }

@@ -206,6 +206,7 @@ fn a_second_signal_does_not_wait() {
     let (said, text) = (all_of(out), all_of(node.child.stderr.take().unwrap()));
     let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert_eq!(last["event"], "not_drained", "{said}");
+    assert!(last["elapsed_ms"].as_u64() >= Some(500), "since the first signal: {said}");
     assert!(last["stages"][0]["items"].as_u64() > Some(0) || last["peers"][0].is_object(), "{said}");
     assert!(text.contains("not drained after"), "{text}");
     drop(stuck);

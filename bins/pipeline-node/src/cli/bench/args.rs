@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use pipeline_node::{Peer, Segment};
+use pipeline_transports::mooncake::MEMORY;
 
 use super::trace::TraceArgs;
 use crate::cli::exit::Failure;
@@ -117,12 +118,19 @@ impl Args {
     /// The segment of this target.
     ///
     /// # Errors
-    /// It has none of that name.
+    /// It has none of that name, or one that does not begin at offset 0.
     pub fn segment_of(&self, peer: &Peer) -> Result<Segment, Failure> {
         let name = match peer.is_foreign() {
             true => self.segment.as_deref().unwrap_or("buffer-0"),
             false => self.segment(),
         };
+        if peer.is_foreign() && name == MEMORY {
+            return Err(Failure::usage(format!(
+                "segment `{MEMORY}` of {} has its memory by address, and this begins at offset 0; name one of its buffers, as \
+                 `--segment buffer-0`",
+                peer.label()
+            )));
+        }
         peer.segment(name).map_err(|e| engine(&e))
     }
 

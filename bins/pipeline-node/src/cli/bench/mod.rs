@@ -79,12 +79,13 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
         (Some(_), false) => Ceiling::start(args, &loaded.config)?,
         _ => None,
     };
+    let reads_back = loaded.config.stages.iter().any(|stage| stage.kind == "read_back");
     let resting = own.as_ref().filter(|_| spins(&loaded.config.blueprint) && args.seconds <= REST_MAX_S);
     let node = Engine::start(file::unpublished(loaded.config)).map_err(|e| engine(&e))?;
     let region = node.allocate(bytes).map_err(|e| engine(&e))?;
     let peer = node.open_within(&address, OPEN_TIMEOUT).map_err(|e| engine(&e))?;
     let segment = args.segment_of(&peer)?;
-    header(args, own.as_ref(), &peer, &segment)?;
+    header(args, own.as_ref(), &peer, &segment, reads_back)?;
     if segment.len() < bytes {
         return Err(Failure::failed(format!(
             "segment `{}` has {} bytes and this run needs {bytes}; lower --memory or --size, or enlarge it",
@@ -121,7 +122,7 @@ fn layout(args: &Args, size: u64) -> Result<Layout, Failure> {
     Layout::new(size, args.iov, in_flight, args.memory).map_err(Failure::usage)
 }
 
-fn header(args: &Args, own: Option<&Target>, peer: &Peer, segment: &Segment) -> Outcome {
+fn header(args: &Args, own: Option<&Target>, peer: &Peer, segment: &Segment, reads_back: bool) -> Outcome {
     let mut lines = host::facts(args);
     lines.push(match own {
         Some(own) => format!("target: a process of our own (pid {}) on loopback, {}", own.pid(), own.address),
@@ -129,6 +130,9 @@ fn header(args: &Args, own: Option<&Target>, peer: &Peer, segment: &Segment) -> 
     });
     if peer.is_foreign() {
         lines.push("the target runs another engine: what CPU it uses is not known".to_owned());
+    }
+    if reads_back {
+        lines.push("figures of NICs include what was read back to be compared".to_owned());
     }
     let text: String = lines.iter().map(|line| format!("# {line}\n")).collect();
     if args.json {

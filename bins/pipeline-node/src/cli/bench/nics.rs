@@ -19,7 +19,7 @@ pub struct NicLine {
     pub address: String,
     /// 10⁹ bytes a second over all rounds.
     pub gb_per_s: f64,
-    /// Bytes applied at the destination.
+    /// Bytes applied at the destination; what was read back to be compared as well, which went over it too.
     pub bytes: u64,
     /// Slices of those.
     pub slices: u64,

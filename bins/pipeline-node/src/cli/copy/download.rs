@@ -311,7 +311,7 @@ impl Download {
 /// Puts a whole file in its place. What there is of another one goes with it, or is kept for a resume.
 fn conclude(session: &Session<'_>, file: &Download, done: Result<u32, String>) {
     match done.and_then(|crc| file.part.commit(crc).map_err(|e| e.to_string())) {
-        Ok(()) => session.progress.file(),
+        Ok(()) => session.progress.file(file.from.len),
         Err(reason) => session.progress.failed(&file.from.path, &reason),
     }
 }

@@ -131,7 +131,7 @@ fn say(args: &Args, counts: &Counts, took: Duration) -> Result<(), Failure> {
     let seconds = took.as_secs_f64().max(1e-9);
     if args.json {
         let line = serde_json::json!({
-            "files": files, "bytes": counts.bytes(), "sent_bytes": sent_bytes,
+            "files": files, "bytes": counts.file_bytes, "sent_bytes": sent_bytes,
             "resumed_bytes": resumed_bytes, "skipped": skipped, "skipped_bytes": skipped_bytes, "failed": failed,
             "untried": counts.untried(), "seconds": seconds, "gb_per_s": sent_bytes as f64 / 1e9 / seconds,
         });

@@ -39,6 +39,12 @@ impl Place {
     /// # Errors
     /// What is wrong with it, when it looks remote and is not whole.
     pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some((transport, _)) = text.split_once("://").filter(|(word, _)| is_word(word)) {
+            return Err(format!(
+                "`{text}`: a peer that is reached by `{transport}://` runs another engine, which has memory and no files; copy \
+                 moves files between nodes of this kind, PEER:SEGMENT[/PATH]"
+            ));
+        }
         let head = text.split('/').next().unwrap_or_default();
         let Some((peer, segment)) = head.rsplit_once(':') else { return Ok(Self::Local(text.into())) };
         if peer.is_empty() || segment.is_empty() || segment.contains(']') {
@@ -55,6 +61,11 @@ impl Place {
             into: text.ends_with('/'),
         }))
     }
+}
+
+/// Whether a text could be the name of a transport.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
 }
 
 #[cfg(test)]
@@ -93,6 +104,10 @@ mod tests {
         }
         for text in [":7001", "host:", "[::1]", ":", "host:/abs"] {
             assert!(Place::parse(text).unwrap_err().contains("PEER:SEGMENT"), "{text}");
+        }
+        for text in ["mooncake://10.0.0.2:15123:kv/", "mooncake://decode-0"] {
+            let error = Place::parse(text).unwrap_err();
+            assert!(error.contains("`mooncake://` runs another engine"), "{error}");
         }
     }
 }

@@ -11,6 +11,7 @@ pub struct Progress {
     /// Said in front of what failed, when there are several destinations.
     label: String,
     files: AtomicU64,
+    file_bytes: AtomicU64,
     skipped: AtomicU64,
     sent_bytes: AtomicU64,
     resumed_bytes: AtomicU64,
@@ -25,11 +26,13 @@ pub struct Counts {
     pub wanted: u64,
     /// Files copied.
     pub files: u64,
+    /// Bytes of those.
+    pub file_bytes: u64,
     /// Files that were the same at the destination.
     pub skipped: u64,
-    /// Bytes moved between the nodes.
+    /// Bytes moved between the nodes, those of files that failed included.
     pub sent_bytes: u64,
-    /// Bytes of copied files that were found where an earlier copy had left them.
+    /// Bytes that were found where an earlier copy had left them.
     pub resumed_bytes: u64,
     /// Bytes of skipped files.
     pub skipped_bytes: u64,
@@ -65,6 +68,7 @@ impl Progress {
             bar,
             label,
             files: zero(),
+            file_bytes: zero(),
             skipped: zero(),
             sent_bytes: zero(),
             resumed_bytes: zero(),
@@ -90,9 +94,10 @@ impl Progress {
         self.bar.inc(count);
     }
 
-    /// A file is whole at its destination.
-    pub fn file(&self) {
+    /// A file of so many bytes is whole at its destination.
+    pub fn file(&self, bytes: u64) {
         self.files.fetch_add(1, Ordering::Relaxed);
+        self.file_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// A file of so many bytes was the same already.
@@ -120,6 +125,7 @@ impl Progress {
         Counts {
             wanted,
             files: count(&self.files),
+            file_bytes: count(&self.file_bytes),
             skipped: count(&self.skipped),
             sent_bytes: count(&self.sent_bytes),
             resumed_bytes: count(&self.resumed_bytes),
@@ -130,13 +136,27 @@ impl Progress {
 }
 
 impl Counts {
-    /// Bytes of the copied files.
-    pub fn bytes(&self) -> u64 {
-        self.sent_bytes + self.resumed_bytes
-    }
-
     /// Files that nobody came to.
     pub fn untried(&self) -> u64 {
         self.wanted.saturating_sub(self.files + self.skipped + self.failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of a file that failed after some had moved were sent, and are none of the copied files'.
+    #[test]
+    fn a_failed_file_has_no_bytes() {
+        let progress = Progress::part("b");
+        progress.bytes(7);
+        progress.file(7);
+        progress.bytes(100);
+        progress.failed("big", "the test says so");
+        progress.resumed(5);
+        progress.file(5);
+        let Counts { files, file_bytes, sent_bytes, failed, .. } = progress.finish(4);
+        assert_eq!((files, file_bytes, sent_bytes, failed), (2, 12, 107, 1));
     }
 }

@@ -319,7 +319,7 @@ fn conclude(session: &Session<'_>, carrier: &dyn Carrier, upload: &Upload, done:
     match done {
         Ok(()) => {
             announce(carrier, &upload.from, &upload.to);
-            session.progress.file();
+            session.progress.file(upload.stamp.1);
         }
         Err(reason) => {
             carrier.missed(&upload.from);

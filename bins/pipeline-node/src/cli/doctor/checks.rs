@@ -13,7 +13,8 @@ const SPARE_FILES: u64 = 64;
 
 /// All of them.
 pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
-    let mut verdicts = vec![listen(config, on), nofile(config, on), cpus(config, on)];
+    let mut verdicts = listeners(config, on);
+    verdicts.extend([nofile(config, on), cpus(config, on)]);
     verdicts.extend(pinning(config, on));
     verdicts.extend(nics(config, on));
     verdicts.extend(rdma(config, on));
@@ -41,14 +42,25 @@ fn uses(config: &Config, kinds: &[&str]) -> bool {
     config.transports.iter().any(|t| kinds.contains(&t.kind.as_str()))
 }
 
-fn listen(config: &Config, on: &Machine) -> Verdict {
-    let address = &config.node.listen;
+/// The node's own address, and those of transports that speak to other engines.
+fn listeners(config: &Config, on: &Machine) -> Vec<Verdict> {
+    let mut verdicts = vec![listen("node.listen", &config.node.listen, on)];
+    for transport in config.transports.iter().filter(|transport| transport.foreign) {
+        for key in ["listen", "data_listen"] {
+            if let Some(address) = transport.values.text(key) {
+                verdicts.push(listen(&format!("transports.{}.{key}", transport.name), address, on));
+            }
+        }
+    }
+    verdicts
+}
+
+fn listen(key: &str, address: &str, on: &Machine) -> Verdict {
     match (on.bind)(address) {
         Ok(()) => Verdict::well("listen", format!("{address} can be listened on")),
         Err(why) => {
             let port = address.rsplit(':').next().unwrap_or("");
-            let mend =
-                format!("see who has it: ss -ltnp 'sport = :{port}'; or --set node.listen='127.0.0.1:0'");
+            let mend = format!("see who has it: ss -ltnp 'sport = :{port}'; or --set {key}='127.0.0.1:0'");
             Verdict::ill("listen", format!("{address} cannot be listened on: {why}"), mend)
         }
     }
@@ -303,7 +315,7 @@ mod tests {
             root: root.path().to_path_buf(),
             interfaces: Some([eth0(true)].into_iter().collect()),
             bind: |_| Ok(()),
-            directory: |_| None,
+            directory: |_| Vec::new(),
             rdma: |_| Vec::new(),
         };
         (root, machine)
@@ -347,6 +359,10 @@ mod tests {
         };
         let dram = "segments.a = { kind = \"dram\", size = \"1GiB\" }\n";
         assert_eq!(ills("tcp", "", &with(|m| m.bind = |_| Err("in use".into()))), ["listen"]);
+        let mooncake = "transports.m = { type = \"mooncake_tcp\", listen = \"127.0.0.1:12001\", data_listen = \"127.0.0.1:12002\" }\n";
+        let taken = with(|m| m.bind = |at| if at.contains(":1200") { Err("in use".into()) } else { Ok(()) });
+        assert_eq!(ills("tcp", mooncake, &taken), ["listen", "listen"]);
+        assert_eq!(ills("tcp", mooncake, &fine), [""; 0]);
         assert_eq!(ills("tcp", "", &with(|m| m.nofile = (Some(1024), Some(4096)))), ["nofile"]);
         assert_eq!(ills("tcp", "pools.nic = { threads = 9, wait = \"spin\" }\n", &fine), ["cpus"]);
         assert_eq!(ills("tcp", "pools.nic = { cores = \"9\" }\n", &fine), ["pinning"]);

@@ -28,8 +28,8 @@ pub struct Machine {
     pub interfaces: Option<Interfaces>,
     /// Tries an address; the reason when it cannot be listened on.
     pub bind: fn(&str) -> Result<(), String>,
-    /// Asks the directory, where the file has one.
-    pub directory: fn(&Config) -> Option<super::Verdict>,
+    /// Asks the directories that the file names.
+    pub directory: fn(&Config) -> Vec<super::Verdict>,
     /// Looks at what a transport of type `rdma` needs.
     pub rdma: fn(&TransportConfig) -> Vec<super::Verdict>,
 }

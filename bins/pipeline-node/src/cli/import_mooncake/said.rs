@@ -129,9 +129,14 @@ fn key(name: String, value: &Value, shown: &str) -> Said {
 /// What a file holds, and its name without folders, for comments. `-` is stdin.
 ///
 /// # Errors
-/// 71 when it cannot be read.
+/// 71 when it cannot be read, 65 for what is no text.
 pub(super) fn read(path: &Path) -> Result<(String, String), Failure> {
-    let failed = |e: std::io::Error| Failure::system(format!("{}: {e}", path.display()));
+    let failed = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::InvalidData => {
+            Failure::data(format!("{}: it is no text (UTF-8)", path.display()))
+        }
+        _ => Failure::system(format!("{}: {e}", path.display())),
+    };
     if path.as_os_str() == "-" {
         return Ok((std::io::read_to_string(std::io::stdin()).map_err(failed)?, "stdin".to_owned()));
     }

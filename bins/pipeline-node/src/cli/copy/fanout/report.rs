@@ -48,7 +48,7 @@ impl Report {
             .map(|end| {
                 let counts = &end.counts;
                 serde_json::json!({
-                    "to": end.label, "files": counts.files, "bytes": counts.bytes(), "failed": counts.failed,
+                    "to": end.label, "files": counts.files, "bytes": counts.file_bytes, "failed": counts.failed,
                     "skipped": counts.skipped, "skipped_bytes": counts.skipped_bytes,
                     "resumed_bytes": counts.resumed_bytes, "untried": counts.untried(), "sent_bytes": end.moved.0, "pulled_bytes": end.moved.1,
                     "seconds": end.seconds, "error": end.error,
@@ -64,7 +64,7 @@ impl Report {
     fn line(end: &End) -> String {
         let Counts { files, skipped, failed, .. } = end.counts;
         let mut line =
-            format!("{}: {files} files, {} in {:.2} s", end.label, human(end.counts.bytes()), end.seconds);
+            format!("{}: {files} files, {} in {:.2} s", end.label, human(end.counts.file_bytes), end.seconds);
         if skipped > 0 {
             line += &format!("; {skipped} were the same");
         }
@@ -110,7 +110,8 @@ mod tests {
     use super::*;
 
     fn end(label: &str, (files, sent_bytes, failed): (u64, u64, u64), error: Option<&str>) -> End {
-        let counts = Counts { wanted: 3, files, sent_bytes, failed, ..Counts::default() };
+        let file_bytes = sent_bytes;
+        let counts = Counts { wanted: 3, files, file_bytes, sent_bytes, failed, ..Counts::default() };
         End { label: label.into(), error: error.map(str::to_owned), counts, moved: (5, 7), seconds: 1.0 }
     }
 
