@@ -76,6 +76,12 @@ impl Arrivals {
         self.filled > 0
     }
 
+    /// Bytes that the answer at hand lacks, if some of it has come.
+    pub(super) fn missing(&self, of: &Entered) -> u64 {
+        let (head, payload) = self.parts(of);
+        if self.filled == 0 { 0 } else { (head + payload).saturating_sub(self.filled) }
+    }
+
     /// Bytes before the payload of an answer, and of the payload.
     fn parts(&self, of: &Entered) -> (u64, u64) {
         match (self.framing, of.op) {

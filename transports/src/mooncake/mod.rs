@@ -43,6 +43,7 @@ mod target;
 mod tests;
 mod throttle;
 mod transport;
+mod waking;
 pub mod wire;
 
 pub use find::MEMORY;

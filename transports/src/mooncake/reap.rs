@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::arrivals::{Arrivals, Received, Taken};
 use super::lane::ReapEnd;
 use super::ring::{Entered, Stand, TakenBack};
+use super::waking::bytes_worth_waking;
 use super::wire::Status;
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -23,6 +24,7 @@ use crate::fault::broken_by;
 use crate::link::{Arming, Cancelled, LinkEnd, LinkId, Reap};
 use crate::stall::{Looks, Stand as Standing};
 use crate::tcp::epoll::{Epoll, Interest};
+use crate::tcp::socket;
 use crate::wr::{Blame, Completion, Completions, Outcome, Refusal, WrId};
 
 /// Bytes of the buffer that takes payload nobody wants; its content is never looked at.
@@ -67,6 +69,8 @@ struct ReapLane {
     drained: bool,
     /// Times that bytes came.
     received: u64,
+    /// Bytes that must have come before the socket says so.
+    awaited: u32,
     standing: Standing,
 }
 
@@ -112,6 +116,8 @@ impl MooncakeReap {
                 );
                 end.kill_for(Blame::Peer);
             }
+            // Bytes that are too few to wake anybody are no standstill.
+            lane.readable |= lane.awaited > 1;
         }
         self.looks.looked(now);
     }
@@ -251,6 +257,7 @@ impl ReapLane {
             cancel_hint: 0,
             drained: false,
             received: 0,
+            awaited: 1,
             standing: Standing::default(),
         }
     }
@@ -261,7 +268,7 @@ impl ReapLane {
 
     /// Whether payload is on its way, and nothing but more of it makes work.
     fn is_midstream(&self) -> bool {
-        self.arrivals.is_midstream() && self.hungry && !self.early
+        self.arrivals.is_midstream() && self.awaited == 1 && self.hungry && !self.early
     }
 
     /// Whether a reap would find something without waiting for the socket.
@@ -301,8 +308,24 @@ impl ReapLane {
             lane.kill_for(Blame::Peer);
             self.drained = true;
         }
+        if !self.readable && !self.end.0.life.is_dead() {
+            self.wait();
+        }
         if self.next != next && self.end.0.ring.room_wanted() {
             self.end.0.pair.wakes.post.wake();
+        }
+    }
+
+    /// Says for how many bytes the socket shall wake us: within a large payload not for each piece. Where it will not be told,
+    /// it does for one.
+    fn wait(&mut self) {
+        let missing = match self.next < self.end.0.ring.published() {
+            true => self.arrivals.missing(&self.end.0.ring.at(self.next)),
+            false => 0,
+        };
+        let awaited = bytes_worth_waking(missing);
+        if awaited != self.awaited && socket::wait_for(&self.end.0.stream, awaited).is_ok() {
+            self.awaited = awaited;
         }
     }
 

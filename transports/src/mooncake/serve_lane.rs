@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::buffers::{Buffers, Table};
 use super::hall::Guest;
 use super::replies::{Replies, Reply};
+use super::waking::{LARGE_BYTES, bytes_worth_waking};
 use super::wire::{Framing, HEADER_BYTES, Header, Status};
 use crate::clock::Nanos;
 use crate::link::LinkId;
@@ -23,12 +24,6 @@ use crate::wr::{Op, Refusal};
 /// How long what a refused peer still sends is thrown away: closing at once would reset the connection, and the status
 /// that says why would be lost on its way.
 const LINGER_NS: Nanos = 1_000_000_000;
-
-/// From this length on payload is only ever read to its place: what came along with a header is copied.
-const LARGE_BYTES: u64 = 32 << 10;
-/// Where more of a payload is missing, its connection wakes nobody for less. Mooncake sends payload in pieces of 64 KiB, and
-/// to be woken for each takes the CPU from whoever sends the next.
-const WORTH_WAKING_BYTES: u64 = 128 << 10;
 
 /// What a turn works with.
 pub(super) struct Turn<'a> {
@@ -55,7 +50,8 @@ pub(super) struct ServeLane {
     /// The WRITE at hand, and bytes of it that have come.
     write: Option<(Guard, Framing)>,
     filled: u64,
-    /// The last WRITE was a large one: then the next one is, as a rule.
+    /// The last WRITE was a large one: then the next one is, as a rule, and payload is only ever read to its place; what came
+    /// along with a header would be copied.
     large: bool,
     /// Bytes that must have come before the socket says so.
     awaited: u32,
@@ -199,7 +195,7 @@ impl ServeLane {
     /// Says for how many bytes the socket shall wake us. Where it will not be told, it does for one.
     fn wait(&mut self) {
         let missing = self.write.as_ref().map_or(0, |(guard, _)| guard.len() - self.filled);
-        let awaited = if missing < LARGE_BYTES { 1 } else { missing.min(WORTH_WAKING_BYTES) as u32 };
+        let awaited = bytes_worth_waking(missing);
         if awaited != self.awaited && socket::wait_for(&self.guest.stream, awaited).is_ok() {
             self.awaited = awaited;
         }
