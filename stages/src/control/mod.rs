@@ -396,7 +396,12 @@ async fn hear_events(shared: Arc<Shared>, events: Receiver<Event>, bell: Arc<Not
                 Event::LaneClosed(link) => accepted::closed(&shared, link),
                 Event::Want { peer, transport } => {
                     if let Some(dialled) = lock(&shared.dialled).get(&peer) {
-                        lock(&dialled.asked).insert(transport);
+                        // Who asked before the last link came has it; who misses it when it has gone asks again.
+                        let has_link =
+                            dialled.peer.links.load().iter().any(|link| link.transport == transport);
+                        if !has_link {
+                            lock(&dialled.asked).insert(transport);
+                        }
                         dialled.want();
                     }
                 }
