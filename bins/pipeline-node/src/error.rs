@@ -22,6 +22,9 @@ pub enum Error {
     /// A peer, or the listener.
     #[error(transparent)]
     Control(#[from] control::Error),
+    /// What is submitted cannot be recorded.
+    #[error("cannot record: {0}")]
+    Recording(String),
     /// This process was forked from the one whose engine it is.
     #[error(
         "not usable after fork: the engine's threads stayed in the parent; start a new engine in the child"

@@ -54,6 +54,7 @@ mod memory;
 pub mod metrics;
 mod observation;
 mod peer;
+pub mod recording;
 mod source;
 #[cfg(feature = "faults")]
 pub mod watch;

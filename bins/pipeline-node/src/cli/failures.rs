@@ -12,7 +12,9 @@ pub fn engine(error: &Error) -> Failure {
         Error::Config(findings) => super::file::refused(findings),
         Error::Control(_) if error.is_peer() => Failure::peer(error),
         Error::Control(control::Error::Foreign { .. }) => Failure::failed(error),
-        Error::Control(_) | Error::Memory(_) | Error::Start(_) => Failure::system(error),
+        Error::Control(_) | Error::Memory(_) | Error::Start(_) | Error::Recording(_) => {
+            Failure::system(error)
+        }
         _ => Failure::failed(error),
     }
 }

@@ -16,7 +16,11 @@ mod odd_files;
 mod ports;
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod process;
+mod record;
 mod resume;
+#[allow(dead_code, reason = "each test program uses some of it")]
+#[path = "../../../../tests/tests/engine/rig.rs"]
+mod rig;
 mod run;
 mod trace;
 mod validate;

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use pipeline_node::{Peer, Segment};
 use pipeline_transports::mooncake::MEMORY;
 
+use super::record::RecordArgs;
 use super::trace::TraceArgs;
 use crate::cli::exit::Failure;
 use crate::cli::failures::engine;
@@ -24,7 +25,9 @@ use crate::cli::quantity::{bytes, positive};
   pipeline-node bench --target 10.0.0.2:7001 --segment kv --op read --size 1MiB
   pipeline-node bench -c node.toml --target mooncake://10.0.0.2:15123 --size 1MiB --check   # a peer that runs another engine
   pipeline-node bench --size 1MiB --min-gb-per-s 5 --max-p99-us 2000   # exit 3 when missed
-  pipeline-node bench --trace conversation_trace.jsonl --kv llama-3.1-70b:tp8 --limit 500 --memory 8GiB --check")]
+  pipeline-node bench --trace conversation_trace.jsonl --kv llama-3.1-70b:tp8 --limit 500 --memory 8GiB --check
+  pipeline-node bench --size 64KiB --rate 20000 --record load.jsonl   # keep the stream of requests (docs/records.md)
+  pipeline-node bench --replay load.jsonl --speed 2 -c node.toml      # play it, twice as fast")]
 pub struct Args {
     /// Measure against this peer instead of a target of our own. With --trace it may be repeated, or a list: A,B.
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
@@ -100,6 +103,9 @@ pub struct Args {
     /// A trace instead of the loop.
     #[command(flatten)]
     pub replay: TraceArgs,
+    /// What is submitted kept, or played.
+    #[command(flatten)]
+    pub records: RecordArgs,
 }
 
 /// Sizes that double.

@@ -6,6 +6,7 @@ pub mod ceiling;
 mod host;
 mod nics;
 mod pattern;
+pub mod record;
 mod report;
 pub mod trace;
 mod verify;
@@ -18,6 +19,7 @@ use pipeline_node::{Engine, NicStats, Peer, PeerState, Region, Segment};
 
 pub use args::Args;
 use ceiling::{Bare, Ceiling};
+use record::Kept;
 use report::{HEAD, Line, StageLine, stage_table};
 
 use super::exit::{Failure, Outcome};
@@ -51,9 +53,10 @@ pub fn run(args: &Args) -> Outcome {
     // Before a target of the same file is started, which could only say that it does not become ready.
     loaded.runnable().map_err(|findings| file::refused(&findings))?;
     logs::install("warn", false);
-    match &args.replay.trace {
-        Some(path) => trace::run(args, path, loaded),
-        None => sizes(args, loaded),
+    match (&args.replay.trace, &args.records.replay) {
+        (Some(path), _) => trace::run(args, path, loaded),
+        (None, Some(path)) => record::run(args, path, loaded),
+        (None, None) => sizes(args, loaded),
     }
 }
 
@@ -93,14 +96,16 @@ fn sizes(args: &Args, loaded: Loaded) -> Outcome {
             segment.len()
         )));
     }
+    let kept = Kept::start(&args.records, &node)?;
     let bench =
-        Bench { args, node: &node, peer: &peer, region: &region, segment: &segment, ceiling, resting };
+        Bench { args, node: &node, peer: &peer, region: &region, segment: &segment, ceiling, resting, kept };
     let mut verdicts = Vec::new();
     for (size, layout) in sizes.into_iter().zip(layouts) {
         let line = bench.size(size, layout)?;
         show(args, &line)?;
         verdicts.extend(judge(args, &line));
     }
+    bench.kept.finish(&args.records)?;
     match verdicts.into_iter().reduce(Failure::worse) {
         None => Ok(()),
         Some(failure) => Err(failure),
@@ -183,6 +188,7 @@ struct Bench<'a> {
     ceiling: Option<Ceiling>,
     /// The target whose threads never sleep, and so is stopped while the bare loop runs.
     resting: Option<&'a Target>,
+    kept: Kept,
 }
 
 /// What the rounds of a size add up to.
@@ -267,7 +273,7 @@ impl Bench<'_> {
             self.node.reset_peaks();
             let (before, nics) = (self.node.stats(), self.node.nics());
             let (cpu, target) = (cpu_ns(), self.peer.cpu_ns().ok());
-            let round = load.run();
+            let round = self.kept.over(|| load.run());
             sum.cpu_ns += cpu_ns() - cpu;
             let spent =
                 self.peer.cpu_ns().ok().zip(target).map(|(after, before)| after.saturating_sub(before));

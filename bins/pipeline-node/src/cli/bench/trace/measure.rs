@@ -7,6 +7,7 @@ use super::check::Checker;
 use super::desk::Desk;
 use super::replay::{Outcome, Replay, Setting};
 use crate::cli::bench::args::Args;
+use crate::cli::bench::record::Kept;
 use crate::cli::load::usage::cpu_ns;
 
 /// A replay, and what it cost.
@@ -29,14 +30,14 @@ pub struct Measured {
 ///
 /// # Errors
 /// Why it could not look.
-pub fn measure(args: &Args, setting: &Setting<'_>, peers: &[Peer]) -> Result<Measured, String> {
+pub fn measure(args: &Args, setting: &Setting<'_>, peers: &[Peer], kept: &Kept) -> Result<Measured, String> {
     let targets = || peers.iter().map(|peer| peer.cpu_ns().ok()).sum::<Option<u64>>();
     let desk = Desk::new(setting.trace, setting.bytes.local.slots as u32, args.replay.store);
     setting.engine.reset_peaks();
     let (before, cpu, target) = (setting.engine.stats(), cpu_ns(), targets());
     let (replayed, (check_cpu_ns, wrong)) = std::thread::scope(|scope| {
         let mut checker = args.check.then(|| Checker::start(scope, setting.bytes));
-        let replayed = Replay::new(setting, desk, checker.as_mut()).map(Replay::run);
+        let replayed = Replay::new(setting, desk, checker.as_mut()).map(|replay| kept.over(|| replay.run()));
         (replayed, checker.map_or((0, 0), Checker::finish))
     });
     let replayed = replayed?;

@@ -33,6 +33,7 @@ use self::report::Report;
 pub use self::store::{Shares, Store};
 use super::OPEN_TIMEOUT;
 use super::args::Args;
+use super::record::Kept;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::failures::engine;
 use crate::cli::file;
@@ -82,7 +83,9 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
         waits: Waiting::Wait,
         is_shown: true,
     };
-    let measured = measure(args, &setting, &peers).map_err(Failure::failed)?;
+    let kept = Kept::start(&args.records, &node)?;
+    let measured = measure(args, &setting, &peers, &kept).map_err(Failure::failed)?;
+    kept.finish(&args.records)?;
     let report = summary::report(args, &setting, measured, &names);
     let text = if args.json {
         serde_json::to_string(&report).map_err(Failure::system)? + "\n"

@@ -1,0 +1,345 @@
+//! The form of a record of submissions, as [`pipeline_node::Engine::record_to`] writes it (docs/records.md).
+//! Deliberately strict: a record that is damaged would be replayed as something that never was.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _};
+use std::ops::Range;
+use std::path::Path;
+
+use pipeline_node::recording::{RUNS_MAX, VERSION};
+use serde::Deserialize;
+
+use crate::cli::load::Direction;
+
+/// Bytes of a line, at most.
+const LINE_MAX: u64 = 32 << 20;
+/// Requests of a batch, bytes of a request, peers, and bytes of a peer's label, at most.
+const REQUESTS_MAX: u64 = 1 << 24;
+const BYTES_MAX: u64 = 1 << 50;
+const PEERS_MAX: usize = 4096;
+const LABEL_MAX: usize = 255;
+/// From the first batch to the last, at most: thirty years.
+const TIME_MAX_NS: u64 = 1_000_000_000_000_000_000;
+
+/// Why a record was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file cannot be read.
+    #[error("{name}: {error}")]
+    Unreadable {
+        /// The file.
+        name: String,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// A line makes no sense.
+    #[error("{name}:{line}: {what}")]
+    Nonsense {
+        /// The file.
+        name: String,
+        /// From 1.
+        line: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// There is nothing in it.
+    #[error("{name}: no batch in it; `bench --record` and `Engine::record_to` make records")]
+    Empty {
+        /// The file.
+        name: String,
+    },
+}
+
+/// Requests of a batch that follow each other and are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Direction.
+    pub op: Direction,
+    /// Index in [`Record::peers`].
+    pub peer: u32,
+    /// Bytes of a request.
+    pub bytes: u64,
+    /// Rows it lies in.
+    pub rows: u32,
+    /// How many of them.
+    pub times: u32,
+}
+
+/// Requests that were submitted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// When, nanoseconds after the record began.
+    pub at_ns: u64,
+    /// How many requests.
+    pub requests: u64,
+    /// Bytes of all.
+    pub bytes: u64,
+    runs: Range<usize>,
+}
+
+/// A whole record.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// In the order in which they were submitted.
+    pub batches: Vec<Batch>,
+    /// Labels of peers, in the order in which they first occur.
+    pub peers: Vec<String>,
+    /// Batches that were submitted and are not in it.
+    pub dropped: u64,
+    /// Whether it has its last line: else whoever made it was cut off.
+    pub is_whole: bool,
+    runs: Vec<Run>,
+}
+
+impl Record {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`RecordError`], which names the file and the line.
+    pub fn read(path: &Path) -> Result<Self, RecordError> {
+        let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Self::parse(BufReader::with_capacity(1 << 20, file), &name),
+            Err(error) => Err(RecordError::Unreadable { name, error }),
+        }
+    }
+
+    /// As [`Self::read`], from anything; `name` is for messages.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse(mut source: impl BufRead, name: &str) -> Result<Self, RecordError> {
+        let (mut reader, mut text, mut line) = (Reader::default(), Vec::new(), 0);
+        loop {
+            text.clear();
+            let read = source.by_ref().take(LINE_MAX + 1).read_until(b'\n', &mut text);
+            let read = read.map_err(|error| RecordError::Unreadable { name: name.into(), error })?;
+            if read == 0 {
+                break;
+            }
+            line += 1;
+            if text.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let taken = reader.line(&text);
+            taken.map_err(|what| RecordError::Nonsense { name: name.into(), line, what })?;
+        }
+        if reader.record.batches.is_empty() {
+            return Err(RecordError::Empty { name: name.into() });
+        }
+        Ok(reader.record)
+    }
+
+    /// Requests of a batch, in their order.
+    pub fn runs(&self, batch: usize) -> &[Run] {
+        &self.runs[self.batches[batch].runs.clone()]
+    }
+
+    /// Requests of all batches.
+    pub fn requests(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.requests).sum()
+    }
+
+    /// Bytes of all batches.
+    pub fn bytes(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.bytes).sum()
+    }
+
+    /// From the beginning to the last batch.
+    pub fn span_ns(&self) -> u64 {
+        self.batches.last().map_or(0, |batch| batch.at_ns)
+    }
+
+    /// `read`, `write`, or `mixed`.
+    pub fn op(&self) -> &'static str {
+        let first = self.runs.first().map_or(Direction::Write, |run| run.op);
+        if self.runs.iter().all(|run| run.op == first) { first.name() } else { "mixed" }
+    }
+}
+
+/// Any line: which keys it has says what it is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    pipeline_node_record: Option<u64>,
+    gap_ns: Option<u64>,
+    dropped: Option<u64>,
+    #[serde(borrow)]
+    requests: Option<Vec<RunLine<'a>>>,
+    end: Option<End>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunLine<'a> {
+    op: &'a str,
+    peer: &'a str,
+    bytes: u64,
+    #[serde(default = "one")]
+    rows: u64,
+    #[serde(default = "one")]
+    times: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    batches: u64,
+    requests: u64,
+    dropped: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[derive(Default)]
+struct Reader {
+    record: Record,
+    numbers: HashMap<String, u32>,
+    has_begun: bool,
+    requests: u64,
+}
+
+impl Reader {
+    fn line(&mut self, text: &[u8]) -> Result<(), String> {
+        if text.len() as u64 > LINE_MAX {
+            return Err(format!("a line of more than {} MiB", LINE_MAX >> 20));
+        }
+        if !text.ends_with(b"\n") {
+            return Err("the line is cut off; take it out to replay what is before it".into());
+        }
+        let line: Line<'_> = serde_json::from_slice(text).map_err(|e| not_a_line(&e))?;
+        if self.record.is_whole {
+            return Err("something behind the end".into());
+        }
+        match line {
+            Line {
+                pipeline_node_record: Some(version),
+                gap_ns: None,
+                dropped: None,
+                requests: None,
+                end: None,
+            } => self.head(version),
+            _ if !self.has_begun => {
+                Err(format!("no record: the first line is {{\"pipeline_node_record\":{VERSION}}}"))
+            }
+            Line {
+                pipeline_node_record: None,
+                gap_ns: Some(gap_ns),
+                dropped,
+                requests: Some(requests),
+                end: None,
+            } => self.batch(gap_ns, dropped.unwrap_or(0), &requests),
+            Line {
+                pipeline_node_record: None,
+                gap_ns: None,
+                dropped: None,
+                requests: None,
+                end: Some(end),
+            } => self.end(&end),
+            _ => Err("neither a batch (`gap_ns` and `requests`) nor the `end`".into()),
+        }
+    }
+
+    fn head(&mut self, version: u64) -> Result<(), String> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Err("a second beginning: two records in one file; split it here".into());
+        }
+        match version == u64::from(VERSION) {
+            true => Ok(()),
+            false => Err(format!("a record of version {version}; this program reads version {VERSION}")),
+        }
+    }
+
+    fn batch(&mut self, gap_ns: u64, dropped: u64, requests: &[RunLine<'_>]) -> Result<(), String> {
+        let at_ns = self.record.span_ns().checked_add(gap_ns).filter(|at| *at <= TIME_MAX_NS);
+        let at_ns = at_ns.ok_or_else(|| format!("`gap_ns` {gap_ns} leads beyond thirty years"))?;
+        let start = self.record.runs.len();
+        if (start + requests.len()) as u64 > RUNS_MAX {
+            return Err(format!("more than {RUNS_MAX} entries up to here"));
+        }
+        let (mut all, mut bytes) = (0_u64, 0_u64);
+        for (i, line) in requests.iter().enumerate() {
+            let run = self.run(line).map_err(|what| format!("requests[{i}]: {what}"))?;
+            all += u64::from(run.times);
+            bytes = run
+                .bytes
+                .checked_mul(u64::from(run.times))
+                .and_then(|b| bytes.checked_add(b))
+                .ok_or("the bytes are beyond 64 bits")?;
+            self.record.runs.push(run);
+        }
+        if !(1..=REQUESTS_MAX).contains(&all) {
+            return Err(format!("a batch of {all} requests: 1 to {REQUESTS_MAX} are wanted"));
+        }
+        self.requests += all;
+        self.record.dropped = self.record.dropped.saturating_add(dropped);
+        let runs = start..self.record.runs.len();
+        self.record.batches.push(Batch { at_ns, requests: all, bytes, runs });
+        Ok(())
+    }
+
+    fn run(&mut self, line: &RunLine<'_>) -> Result<Run, String> {
+        let within = |name: &str, value: u64, most: u64| match (1..=most).contains(&value) {
+            true => Ok(value),
+            false => Err(format!("`{name}` is {value}: 1 to {most} are wanted")),
+        };
+        let op = match line.op {
+            "read" => Direction::Read,
+            "write" => Direction::Write,
+            _ => return Err("`op` is `read` or `write`".into()),
+        };
+        let bytes = within("bytes", line.bytes, BYTES_MAX)?;
+        let rows = within("rows", line.rows, u64::from(u32::MAX))? as u32;
+        if !bytes.is_multiple_of(u64::from(rows)) {
+            return Err(format!("{bytes} bytes cannot lie in {rows} equal rows"));
+        }
+        let times = within("times", line.times, REQUESTS_MAX)? as u32;
+        Ok(Run { op, peer: self.peer(line.peer)?, bytes, rows, times })
+    }
+
+    fn peer(&mut self, label: &str) -> Result<u32, String> {
+        if let Some(number) = self.numbers.get(label) {
+            return Ok(*number);
+        }
+        // It is printed, and names nothing but itself.
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-#".contains(&b);
+        if label.is_empty() || label.len() > LABEL_MAX || !label.bytes().all(is_plain) {
+            return Err(format!("`peer` is no name of 1 to {LABEL_MAX} letters, digits and . _ - #"));
+        }
+        if self.record.peers.len() >= PEERS_MAX {
+            return Err(format!("more than {PEERS_MAX} peers"));
+        }
+        let number = self.record.peers.len() as u32;
+        self.numbers.insert(label.to_owned(), number);
+        self.record.peers.push(label.to_owned());
+        Ok(number)
+    }
+
+    fn end(&mut self, end: &End) -> Result<(), String> {
+        let there = (self.record.batches.len() as u64, self.requests);
+        if (end.batches, end.requests) != there {
+            let End { batches, requests, .. } = end;
+            return Err(format!(
+                "the end speaks of {batches} batches with {requests} requests, and there are {} with {}: lines are missing",
+                there.0, there.1
+            ));
+        }
+        self.record.is_whole = true;
+        self.record.dropped = self.record.dropped.max(end.dropped);
+        Ok(())
+    }
+}
+
+fn not_a_line(error: &serde_json::Error) -> String {
+    // Its line is always 1: we count them.
+    let what = error.to_string();
+    let what = what.split(" at line ").next().unwrap_or_default();
+    format!("column {}: {what}", error.column())
+}
+
+#[cfg(test)]
+#[path = "form_tests.rs"]
+mod tests;
