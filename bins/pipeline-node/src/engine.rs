@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use pipeline_configs::Config;
 use pipeline_graph::{Snapshot, State};
-use pipeline_stages::control::PeerFailures;
 use pipeline_stages::explain::Explanation;
 use pipeline_stages::ledger::Usage;
-use pipeline_stages::traffic::{Counts, NicStats};
+use pipeline_stages::traffic::Counts;
 use pipeline_stages::{
     Batch, Client, Key, Location, Options, Pick, PrepareError, Prepared, Reason, Request, SubmitError, World,
 };
@@ -27,8 +26,6 @@ use crate::assemble::{self, Parts, Wrap};
 use crate::drain::{self, DrainReport};
 use crate::error::Error;
 use crate::memory::Book;
-use crate::metrics::endpoint;
-use crate::observation::Observer;
 use crate::peer::Peer;
 use crate::source::Source;
 
@@ -52,10 +49,10 @@ pub(crate) struct Inner {
     pub(crate) control: pipeline_stages::control::Control,
     config: Arc<Config>,
     pub(crate) client: Client,
-    graph: Arc<RwLock<pipeline_graph::Engine<Key>>>,
+    pub(crate) graph: Arc<RwLock<pipeline_graph::Engine<Key>>>,
     book: Book,
     /// Where metrics are served.
-    metrics: OnceLock<SocketAddr>,
+    pub(crate) metrics: OnceLock<SocketAddr>,
 }
 
 impl Engine {
@@ -99,23 +96,9 @@ impl Engine {
         let metrics = OnceLock::new();
         let engine = Self { inner: Arc::new(Inner { world, control, config, client, graph, book, metrics }) };
         if let Some(listen) = &engine.inner.config.metrics_listen {
-            engine.serve_metrics(listen).map_err(|e| Error::Start(format!("`listen` of [metrics]: {e}")))?;
+            engine.serve_metrics(listen)?;
         }
         Ok(engine)
-    }
-
-    fn serve_metrics(&self, listen: &str) -> Result<(), String> {
-        let listener = self.inner.control.listen(listen).map_err(|e| e.to_string())?;
-        let address = listener.local_addr().map_err(|e| e.to_string())?;
-        let _ = self.inner.metrics.set(address);
-        self.inner.control.spawn(endpoint::serve(listener, self.observer()));
-        Ok(())
-    }
-
-    /// What observes this node without keeping it.
-    pub(crate) fn observer(&self) -> Observer {
-        let Inner { world, graph, control, .. } = &*self.inner;
-        Observer { world: world.clone(), graph: graph.clone(), blames: control.blames() }
     }
 
     /// Refuses in a forked child, where locks may be held by threads that are not there.
@@ -131,11 +114,6 @@ impl Engine {
     /// Where it listens; with `listen = "…:0"` this has the port the system gave.
     pub fn local_address(&self) -> SocketAddr {
         self.inner.control.local_address()
-    }
-
-    /// Where it serves metrics (`[metrics] listen`), with the port the system gave for port 0.
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.inner.metrics.get().copied()
     }
 
     /// What peers that run another engine call this node, over a transport that speaks its protocol: what stands behind
@@ -421,24 +399,6 @@ impl Engine {
     /// What requests and slices came to since the start. Subtract two with [`Counts::since`].
     pub fn counts(&self) -> Counts {
         self.inner.world.counts()
-    }
-
-    /// What has moved over each NIC of each transport since the start, how often links ended because of it, and how it stands
-    /// now: in the order of the file. Subtract two with [`NicStats::since`].
-    pub fn nics(&self) -> Vec<NicStats> {
-        if self.here().is_err() {
-            return Vec::new();
-        }
-        self.observer().nics()
-    }
-
-    /// How often links to each opened peer ended because of the way there, or of the peer: nothing that a NIC of this node
-    /// did is counted here.
-    pub fn peer_failures(&self) -> Vec<PeerFailures> {
-        if self.here().is_err() {
-            return Vec::new();
-        }
-        self.inner.control.blames().peers()
     }
 
     /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.

@@ -4,12 +4,12 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pipeline_graph::Snapshot;
-use pipeline_stages::control::Blames;
+use pipeline_stages::control::{Blames, PeerFailures};
 use pipeline_stages::ledger::Usage;
 use pipeline_stages::traffic::{Counts, NicStats, PeerStats};
 use pipeline_stages::{Key, World};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Inner};
 
 /// A node's counters at one moment, or (after [`Observation::since`]) over an interval.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +103,30 @@ impl Observer {
 }
 
 impl Engine {
+    /// What observes this node without keeping it.
+    pub(crate) fn observer(&self) -> Observer {
+        let Inner { world, graph, control, .. } = &*self.inner;
+        Observer { world: world.clone(), graph: graph.clone(), blames: control.blames() }
+    }
+
+    /// What has moved over each NIC of each transport since the start, how often links ended because of it, and how it stands
+    /// now: in the order of the file. Subtract two with [`NicStats::since`].
+    pub fn nics(&self) -> Vec<NicStats> {
+        if self.here().is_err() {
+            return Vec::new();
+        }
+        self.observer().nics()
+    }
+
+    /// How often links to each opened peer ended because of the way there, or of the peer: nothing that a NIC of this node
+    /// did is counted here.
+    pub fn peer_failures(&self) -> Vec<PeerFailures> {
+        if self.here().is_err() {
+            return Vec::new();
+        }
+        self.inner.control.blames().peers()
+    }
+
     /// Everything that the node measures of itself, now. Costs a walk over all cells, some 100 µs for a large file: for
     /// looking each second, not each request.
     pub fn observe(&self) -> Observation {

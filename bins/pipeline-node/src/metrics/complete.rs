@@ -4,20 +4,20 @@
 use pipeline_graph::{EdgeStats, Snapshot, StageStats, WorkerStats};
 use pipeline_stages::ledger::Usage;
 use pipeline_stages::peer::PeerState;
-use pipeline_stages::traffic::{NicStats, PeerStats};
+use pipeline_stages::traffic::{Counts, NicStats, PeerStats};
 use pipeline_transports::NicFacts;
 
 use super::names::{Kind, METRICS};
 use super::{Text, describe, export, text};
 use crate::observation::Observation;
 
-const COUNTED: &str = "since the start, which no interval subtracts";
-const NEW: &str = "new: its metric is to come";
+const COUNTED: &str = "in `Counts`";
 
 /// Fields that are no metric, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("Observation::graph", "its fields are"),
     ("Observation::usage", "its fields are"),
+    ("Observation::counts", "its fields are"),
     ("Observation::nics", "its fields are"),
     ("Observation::peers", "its fields are"),
     ("Snapshot::stages", "its fields are"),
@@ -35,28 +35,14 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("Usage::staged_bytes", COUNTED),
     ("StageStats::depth_sum", "in the mean"),
     ("StageStats::depth_samples", "in the mean"),
-    ("StageStats::elapsed_ns", "that of the snapshot"),
-    ("StageStats::held", NEW),
     ("EdgeStats::depth_sum", "in the mean"),
     ("EdgeStats::depth_samples", "in the mean"),
-    ("EdgeStats::depth_now", NEW),
-    ("EdgeStats::depth_max", NEW),
-    ("EdgeStats::blocked_ns", NEW),
-    ("NicStats::bytes_read", NEW),
-    ("NicStats::bytes_written", NEW),
-    ("NicStats::served_bytes_in", NEW),
-    ("NicStats::served_bytes_out", NEW),
-    ("PeerStats::slices", NEW),
-    ("PeerStats::bytes_read", NEW),
-    ("PeerStats::bytes_written", NEW),
-    ("PeerStats::errors", NEW),
-    ("PeerStats::retries", NEW),
-    ("Observation::counts", NEW),
+    ("StageStats::elapsed_ns", "that of the snapshot"),
 ];
 
 /// Names of the fields of a struct, as its `Debug` writes them.
 fn fields(of: &str) -> Vec<String> {
-    let name = of.split([' ', '{']).next().unwrap();
+    let name = of.split([' ', '{']).next().expect("a split has a first part");
     let top = of
         .lines()
         .filter_map(|line| line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_alphabetic)));
@@ -71,6 +57,7 @@ fn all_fields() -> Vec<String> {
         format!("{:#?}", EdgeStats::default()),
         format!("{:#?}", WorkerStats::default()),
         format!("{:#?}", Usage::default()),
+        format!("{:#?}", Counts::default()),
         format!("{:#?}", NicStats::default()),
         format!("{:#?}", NicFacts::default()),
         format!("{:#?}", PeerStats::default()),
@@ -129,15 +116,16 @@ fn the_table_is_what_is_written() {
     }
     assert_eq!(text.lines().filter(|line| line.starts_with("# TYPE")).count(), METRICS.len());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let labels = line.split_once('{').map_or("", |(_, rest)| rest.split_once("} ").unwrap().0);
-        let name = line.split(['{', ' ']).next().unwrap();
+        let labels =
+            line.split_once('{').map_or("", |(_, rest)| rest.split_once("} ").expect("a value follows").0);
+        let name = line.split(['{', ' ']).next().expect("a split has a first part");
         let of = |metric: &&super::Metric| match metric.kind {
             Kind::Histogram => {
                 name.strip_prefix(metric.name).is_some_and(|s| ["_bucket", "_sum", "_count"].contains(&s))
             }
             _ => name == metric.name,
         };
-        let metric = METRICS.iter().find(of).unwrap();
+        let metric = METRICS.iter().find(of).expect("it is in the table");
         let keys: Vec<&str> =
             labels.split(',').filter_map(|l| Some(l.split_once('=')?.0)).filter(|k| *k != "le").collect();
         assert_eq!(keys, metric.labels, "{line}");
@@ -167,11 +155,12 @@ fn intervals_add_up() {
     assert_eq!(step.len(), whole.len());
     for (a, b) in step.iter().zip(&whole).filter(|(a, b)| a != b) {
         // Sums of times are sums of fractions.
-        let number = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+        let number =
+            |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok()).expect("a number");
         assert!((number(a) - number(b)).abs() < 1e-9, "{a} and {b}");
     }
     assert_eq!(lives.value("pipeline_node_stage_items_total", &[("stage", "n")]), Some(25.0));
     assert_eq!(lives.value("pipeline_node_peer_links", &[("peer", "p")]), Some(2.0));
-    let busy = lives.value("pipeline_node_stage_service_seconds", &[("stage", "n")]).unwrap();
+    let busy = lives.value("pipeline_node_stage_service_seconds", &[("stage", "n")]).expect("written");
     assert!((busy - 329e-6).abs() < 1e-12, "{busy}");
 }

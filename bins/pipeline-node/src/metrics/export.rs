@@ -5,7 +5,7 @@ use ::metrics::{Key, KeyName, Label, Level, Metadata, Recorder};
 use pipeline_graph::{EdgeStats, Histogram, Snapshot, StageStats, WorkerStats};
 use pipeline_stages::ledger::Usage;
 use pipeline_stages::peer::PeerState;
-use pipeline_stages::traffic::{NicStats, PeerStats};
+use pipeline_stages::traffic::{Counts, NicStats, PeerStats};
 
 use super::names::{self as m, Kind, METRICS, Metric};
 use super::peers::{self, OTHER, STATES};
@@ -34,6 +34,7 @@ pub fn export(interval: &Observation, recorder: &dyn Recorder) {
     out.set(&m::BUILD_INFO, &[env!("CARGO_PKG_VERSION"), env!("BUILD_COMMIT")], 1.0);
     graph(&out, &interval.graph);
     usage(&out, &interval.usage);
+    counts(&out, &interval.counts);
     out.seconds(&m::CPU, &[], interval.cpu_ns);
     out.seconds(&m::WINDOW_SHORT, &[], interval.window_short_ns);
     interval.nics.iter().for_each(|n| nic(&out, n));
@@ -52,6 +53,26 @@ fn usage(out: &Out<'_>, usage: &Usage) {
     out.set(&m::REQUESTS_OPEN, &[], f64::from(usage.requests));
     out.set(&m::BATCHES_OPEN, &[], f64::from(usage.batches));
     out.set(&m::WINDOW, &[], usage.bytes as f64);
+}
+
+fn counts(out: &Out<'_>, counts: &Counts) {
+    out.count(&m::REQUESTS_SUBMITTED, &[], counts.submitted);
+    out.count(&m::REQUESTS_REFUSED, &[], counts.refused);
+    out.count(&m::REQUESTS_ENTERED, &[], counts.entered);
+    out.count(&m::REQUESTS_DONE, &[], counts.done);
+    for (reason, failed) in counts.failures() {
+        out.count(&m::REQUESTS_FAILED, &[reason], failed);
+    }
+    out.count(&m::REQUESTS_BYTES, &[], counts.bytes);
+    out.times(&m::REQUEST_SECONDS, &[], &counts.took, None);
+    out.count(&m::BUSY, &[], counts.busy);
+    out.count(&m::SLICES_CUT, &[], counts.slices);
+    out.count(&m::RETRIES, &[], counts.retries);
+    out.count(&m::STAGED_COPIES, &[], counts.staged_copies);
+    out.count(&m::STAGED_BYTES, &[], counts.staged_bytes);
+    out.count(&m::STALE, &[], counts.stale);
+    out.count(&m::CALLBACK_PANICS, &[], counts.callback_panics);
+    out.count(&m::COMPLETION_WAKES, &[], counts.wakes);
 }
 
 fn stage(out: &Out<'_>, stage: &StageStats) {
@@ -75,6 +96,7 @@ fn stage(out: &Out<'_>, stage: &StageStats) {
     out.times(&m::STAGE_WAIT, name, &stage.wait, None);
     // Each run is counted in both with the same time and the same weight.
     out.times(&m::STAGE_SERVICE, name, &stage.service, Some(stage.busy_ns));
+    out.times(&m::STAGE_HELD, name, &stage.held, None);
 }
 
 fn edge(out: &Out<'_>, edge: &EdgeStats) {
@@ -83,6 +105,10 @@ fn edge(out: &Out<'_>, edge: &EdgeStats) {
     out.set(&m::EDGE_RINGS, name, edge.rings as f64);
     out.set(&m::EDGE_CAPACITY, name, edge.capacity as f64);
     out.set(&m::EDGE_DEPTH, name, edge.depth() as f64);
+    out.set(&m::EDGE_DEPTH_NOW, name, edge.depth_now as f64);
+    out.set(&m::EDGE_DEPTH_AVG, name, edge.depth_avg());
+    out.set(&m::EDGE_DEPTH_MAX, name, edge.depth_max as f64);
+    out.seconds(&m::EDGE_BLOCKED, name, edge.blocked_ns);
     out.count(&m::EDGE_PUSHED, name, edge.pushed);
     out.count(&m::EDGE_POPPED, name, edge.popped);
     out.count(&m::EDGE_BATCHES, name, edge.batches);
@@ -122,6 +148,10 @@ fn nic(out: &Out<'_>, nic: &NicStats) {
     out.set(&m::NIC_RESTING, name, f64::from(nic.facts.resting.is_some()));
     out.count(&m::NIC_SLICES, name, nic.slices);
     out.count(&m::NIC_BYTES, name, nic.bytes);
+    out.count(&m::NIC_READ, name, nic.bytes_read);
+    out.count(&m::NIC_WRITTEN, name, nic.bytes_written);
+    out.count(&m::NIC_SERVED_IN, name, nic.served_bytes_in);
+    out.count(&m::NIC_SERVED_OUT, name, nic.served_bytes_out);
     out.count(&m::NIC_ERRORS, name, nic.errors);
     out.count(&m::NIC_LOCAL_FAILURES, name, nic.local_failures);
     out.count(&m::NIC_PATH_FAILURES, name, nic.path_failures);
@@ -151,6 +181,11 @@ fn peer(out: &Out<'_>, label: &str, peer: &PeerStats) {
     let name = &[label];
     out.set(&m::PEER_LINKS, name, peer.links as f64);
     out.set(&m::PEER_OUTSTANDING, name, peer.outstanding as f64);
+    out.count(&m::PEER_SLICES, name, peer.slices);
+    out.count(&m::PEER_READ, name, peer.bytes_read);
+    out.count(&m::PEER_WRITTEN, name, peer.bytes_written);
+    out.count(&m::PEER_ERRORS, name, peer.errors);
+    out.count(&m::PEER_RETRIES, name, peer.retries);
     out.count(&m::PEER_PATH_FAILURES, name, peer.path_failures);
     out.count(&m::PEER_FAILURES, name, peer.peer_failures);
 }

@@ -41,6 +41,10 @@ pub use page::page;
 pub use peers::PEERS_MAX;
 pub use text::Text;
 
+use std::net::SocketAddr;
+
+use crate::engine::Engine;
+use crate::error::Error;
 use crate::observation::Observation;
 
 /// Everything in an observation as Prometheus text, version 0.0.4.
@@ -49,4 +53,20 @@ pub fn text(observation: &Observation) -> String {
     describe(&text);
     export(observation, &text);
     text.render()
+}
+
+impl Engine {
+    /// Where it serves metrics (`[metrics] listen`), with the port the system gave for port 0.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.inner.metrics.get().copied()
+    }
+
+    pub(crate) fn serve_metrics(&self, listen: &str) -> Result<(), Error> {
+        let wrong = |e: &dyn std::fmt::Display| Error::Start(format!("`listen` of [metrics]: {e}"));
+        let listener = self.inner.control.listen(listen).map_err(|e| wrong(&e))?;
+        let address = listener.local_addr().map_err(|e| wrong(&e))?;
+        let _ = self.inner.metrics.set(address);
+        self.inner.control.spawn(endpoint::serve(listener, self.observer()));
+        Ok(())
+    }
 }

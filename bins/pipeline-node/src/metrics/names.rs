@@ -88,6 +88,34 @@ metrics! {
         "Batches taken of limits.batches: under way, or ended and not dropped by the application."
     WINDOW = Gauge "in_flight_bytes" [] bytes ["Usage::bytes"] "Bytes taken of limits.bytes_in_flight."
 
+    // Requests.
+    REQUESTS_SUBMITTED = Counter "requests_submitted_total" [] items ["Counts::submitted"]
+        "Requests of all batches that were taken. While nothing is under way: those done and those failed together."
+    REQUESTS_REFUSED = Counter "requests_refused_total" [] items ["Counts::refused"]
+        "Of those, the ones that failed at once: their memory was wrong, or their peer gone."
+    REQUESTS_ENTERED = Counter "requests_entered_total" [] items ["Counts::entered"]
+        "As how many the others entered the graph: neighbours that touch on both sides are merged."
+    REQUESTS_DONE = Counter "requests_done_total" [] items ["Counts::done"] "Requests that ended well."
+    REQUESTS_FAILED = Counter "requests_failed_total" ["reason"] items ["Counts::failed"]
+        "Requests that did not end well, by reason."
+    REQUESTS_BYTES = Counter "requests_done_bytes_total" [] bytes ["Counts::bytes"]
+        "Bytes applied at their destinations, those of requests included of which a part failed."
+    REQUEST_SECONDS = Histogram "request_seconds" [] seconds ["Counts::took"]
+        "Time of requests that entered the graph, from submit to their end, good or not."
+    BUSY = Counter "submissions_busy_total" [] items ["Counts::busy"] "How often `submit` answered busy."
+    SLICES_CUT = Counter "slices_cut_total" [] items ["Counts::slices"]
+        "Slices that were cut of requests; a request that travels whole is one."
+    RETRIES = Counter "slices_retried_total" [] items ["Counts::retries"] "Slices that were sent again."
+    STAGED_COPIES = Counter "staged_copies_total" [] items ["Counts::staged_copies"]
+        "Work requests whose bytes a transport has copied through a staging buffer."
+    STAGED_BYTES = Counter "staged_bytes_total" [] bytes ["Counts::staged_bytes"] "Bytes of those."
+    STALE = Counter "stale_completions_total" [] items ["Counts::stale"]
+        "Keys and completions that came too late or twice, and were dropped."
+    CALLBACK_PANICS = Counter "callback_panics_total" [] items ["Counts::callback_panics"]
+        "Callbacks and wakers of the application that panicked."
+    COMPLETION_WAKES = Counter "completion_wakes_total" [] items ["Counts::wakes"]
+        "Wake-ups of the application that ends of batches have cost."
+
     // Stages.
     STAGE_INFO = Gauge "stage_info" ["stage" "type" "pool"] none
         ["StageStats::name" "StageStats::kind" "StageStats::pool"]
@@ -117,6 +145,8 @@ metrics! {
         "Time that slices waited in the queues in front of a stage."
     STAGE_SERVICE = Histogram "stage_service_seconds" ["stage"] seconds ["StageStats::service"]
         "Time of one run of a stage on a batch, or of one poll that found something."
+    STAGE_HELD = Histogram "stage_held_seconds" ["stage"] seconds ["StageStats::held"]
+        "Time that slices were inside a stage, neither waiting nor in its hands: of cq_reap the time on the wire."
 
     // Edges.
     EDGE_INFO = Gauge "edge_info" ["edge" "mode"] none ["EdgeStats::name" "EdgeStats::mode"]
@@ -126,6 +156,14 @@ metrics! {
     EDGE_CAPACITY = Gauge "edge_ring_capacity" ["edge"] items ["EdgeStats::capacity"]
         "What one ring of an edge holds: batches, or slices on a return edge."
     EDGE_DEPTH = Gauge "edge_depth_items" ["edge"] items ["EdgeStats::depth()"] "Slices that lie in an edge now."
+    EDGE_DEPTH_NOW = Gauge "edge_ring_depth" ["edge"] items ["EdgeStats::depth_now"]
+        "What the rings of an edge hold now, as `edge_ring_capacity` counts it."
+    EDGE_DEPTH_AVG = Gauge "edge_ring_depth_avg" ["edge"] items ["EdgeStats::depth_avg()"]
+        "Mean of what workers found in a ring of an edge."
+    EDGE_DEPTH_MAX = Gauge "edge_ring_depth_max" ["edge"] items ["EdgeStats::depth_max"]
+        "Most that a worker found in a ring of an edge."
+    EDGE_BLOCKED = Counter "edge_blocked_seconds_total" ["edge"] seconds ["EdgeStats::blocked_ns"]
+        "Time that batches were ready to go and their ring had no room, over all producers and rings."
     EDGE_PUSHED = Counter "edge_pushed_items_total" ["edge"] items ["EdgeStats::pushed"]
         "Slices that were pushed into an edge; minus those popped: its depth."
     EDGE_POPPED = Counter "edge_popped_items_total" ["edge"] items ["EdgeStats::popped"] "Slices that were popped from an edge."
@@ -184,7 +222,15 @@ metrics! {
         "1 while no link is opened or chosen on a NIC, because it failed or its port is down."
     NIC_SLICES = Counter "nic_slices_total" ["transport" "nic"] items ["NicStats::slices"]
         "Slices that moved over a NIC and are applied at their destination."
-    NIC_BYTES = Counter "nic_bytes_total" ["transport" "nic"] bytes ["NicStats::bytes"] "Bytes of those."
+    NIC_BYTES = Counter "nic_bytes_total" ["transport" "nic"] bytes ["NicStats::bytes"] "Bytes of those, read and written."
+    NIC_READ = Counter "nic_read_bytes_total" ["transport" "nic"] bytes ["NicStats::bytes_read"]
+        "Of those, the bytes that were read from peers."
+    NIC_WRITTEN = Counter "nic_written_bytes_total" ["transport" "nic"] bytes ["NicStats::bytes_written"]
+        "Of those, the bytes that were written to peers."
+    NIC_SERVED_IN = Counter "nic_served_in_bytes_total" ["transport" "nic"] bytes ["NicStats::served_bytes_in"]
+        "Payload that peers have written here, where this node's CPU takes part in that (not RDMA)."
+    NIC_SERVED_OUT = Counter "nic_served_out_bytes_total" ["transport" "nic"] bytes ["NicStats::served_bytes_out"]
+        "Payload that peers have read from here, likewise."
     NIC_ERRORS = Counter "nic_errors_total" ["transport" "nic"] items ["NicStats::errors"]
         "Attempts of slices that came back undone; most are tried again."
     NIC_LOCAL_FAILURES = Counter "nic_local_failures_total" ["transport" "nic"] items ["NicStats::local_failures"]
@@ -203,6 +249,14 @@ metrics! {
     PEER_LINKS = Gauge "peer_links" ["peer"] items ["PeerStats::links"] "Links to a peer that live."
     PEER_OUTSTANDING = Gauge "peer_outstanding_slices" ["peer"] items ["PeerStats::outstanding"]
         "Slices that are on the way to or from a peer now."
+    PEER_SLICES = Counter "peer_slices_total" ["peer"] items ["PeerStats::slices"]
+        "Slices moved to and from a peer that are applied at their destination."
+    PEER_READ = Counter "peer_read_bytes_total" ["peer"] bytes ["PeerStats::bytes_read"] "Bytes that were read from a peer."
+    PEER_WRITTEN = Counter "peer_written_bytes_total" ["peer"] bytes ["PeerStats::bytes_written"]
+        "Bytes that were written to a peer."
+    PEER_ERRORS = Counter "peer_errors_total" ["peer"] items ["PeerStats::errors"]
+        "Attempts of slices that came back undone; most are tried again."
+    PEER_RETRIES = Counter "peer_retries_total" ["peer"] items ["PeerStats::retries"] "Slices that were sent to a peer again."
     PEER_PATH_FAILURES = Counter "peer_path_failures_total" ["peer"] items ["PeerStats::path_failures"]
         "Links to a peer that ended because of the way between two NICs."
     PEER_FAILURES = Counter "peer_failures_total" ["peer"] items ["PeerStats::peer_failures"]

@@ -29,6 +29,11 @@ fn sum(all: PeerStats, one: PeerStats) -> PeerStats {
     PeerStats {
         links: all.links + one.links,
         outstanding: all.outstanding + one.outstanding,
+        slices: all.slices + one.slices,
+        bytes_read: all.bytes_read + one.bytes_read,
+        bytes_written: all.bytes_written + one.bytes_written,
+        errors: all.errors + one.errors,
+        retries: all.retries + one.retries,
         path_failures: all.path_failures + one.path_failures,
         peer_failures: all.peer_failures + one.peer_failures,
         ..PeerStats::default()

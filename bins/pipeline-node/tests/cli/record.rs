@@ -185,7 +185,7 @@ fn damaged_records_are_refused() {
     let file = path.display().to_string();
     for (text, says) in [
         (format!("{head}{batch}{{\"gap_ns\":"), ":3: the line is cut off"),
-        (format!("{head}{batch}nonsense\n"), ":3: column 2:"),
+        (format!("{head}{batch}nonsense\n"), ":3: no JSON object"),
         (batch.to_owned(), ":1: no record"),
         (
             format!("{head}{batch}{{\"end\":{{\"batches\":2,\"requests\":2,\"dropped\":0}}}}\n"),

@@ -25,7 +25,14 @@ fn what_was_moved_is_counted() {
         value(&text, "pipeline_node_nic_bytes_total{transport=\"tcp\",nic=\"tcp\"}") == bytes as f64
             && value(&text, "pipeline_node_slices_in_use") == 0.0
     });
+    assert_eq!(value(&text, "pipeline_node_requests_done_total"), 8.0);
+    assert_eq!(value(&text, "pipeline_node_requests_failed_total{reason=\"denied\"}"), 0.0);
+    assert_eq!(value(&text, "pipeline_node_request_seconds_count"), 8.0);
     let label = holder.local_address();
+    assert_eq!(
+        value(&text, &format!("pipeline_node_peer_written_bytes_total{{peer=\"{label}\"}}")),
+        bytes as f64
+    );
     assert_eq!(value(&text, &format!("pipeline_node_peer_up{{peer=\"{label}\"}}")), 1.0);
     assert_eq!(value(&text, "pipeline_node_peers{state=\"up\"}"), 1.0);
     assert!(value(&text, "pipeline_node_stage_items_total{stage=\"post\"}") >= 65.0);

@@ -99,7 +99,7 @@ pub fn columns(course: &Course) -> Vec<Column> {
         single("one at a time, us", "p99", "p99_us", |m| Some(m.p99_us)),
         single("one at a time, us", "p99.9", "p999_us", |m| m.p999_us),
     ];
-    if course.story.is_some() {
+    if course.is_told() {
         columns[2..].iter_mut().for_each(|column| column.group = "requests, us");
         columns.extend(rates(0, "", ""));
         columns.extend(cpu(0, "", true));

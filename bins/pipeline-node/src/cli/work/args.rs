@@ -1,4 +1,4 @@
-//! `--work` and what belongs to it, the same for every command that measures files: `sweep`, `latency`, `trace:FILE`.
+//! `--work` and what belongs to it, the same for every command that measures files: `sweep`, `latency`, `trace:FILE`, `record:FILE`.
 
 use std::path::PathBuf;
 
@@ -16,6 +16,8 @@ pub enum Work {
     Latency,
     /// A trace of a KV cache, replayed as fast as the file lets it; one that is made, where none is named.
     Trace(Option<PathBuf>),
+    /// A record of what was submitted, played as fast as the file lets it.
+    Record(PathBuf),
 }
 
 impl Work {
@@ -31,12 +33,18 @@ impl Work {
             ("trace", None) => Ok(Self::Trace(None)),
             ("trace", Some("")) => Err("name the file behind the colon: trace:FILE".into()),
             ("trace", Some(file)) => Ok(Self::Trace(Some(file.into()))),
+            ("record", Some(file)) if !file.is_empty() => Ok(Self::Record(file.into())),
+            ("record", _) => {
+                Err("name the file behind a colon: record:FILE, as `bench --record FILE` makes it".into())
+            }
             ("sweep" | "latency", Some(_)) => Err(format!("`{name}` takes no file")),
             _ => {
-                let known = ["sweep", "latency", "trace"];
+                let known = ["sweep", "latency", "trace", "record"];
                 let near = suggest::nearest(name, known).map(|near| format!(": did you mean {near}?"));
                 let near = near.unwrap_or_default();
-                Err(format!("there is no work `{name}`{near} There are sweep, latency and trace:FILE"))
+                Err(format!(
+                    "there is no work `{name}`{near} There are sweep, latency, trace:FILE and record:FILE"
+                ))
             }
         }
     }
@@ -46,7 +54,8 @@ impl Work {
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub struct WorkArgs {
     /// What is done: `sweep` (one request of 4KiB at a time, then batches of 4KiB, 64KiB and 1MiB), `latency` (one request of
-    /// 4KiB at a time), `trace` (a trace of a KV cache, as fast as possible) or `trace:FILE` [default: sweep].
+    /// 4KiB at a time), `trace` (a trace of a KV cache, as fast as possible), `trace:FILE`, or `record:FILE` (what was submitted,
+    /// as kept by `bench --record`, as fast as possible) [default: sweep].
     #[arg(long, value_name = "WORK", value_parser = Work::parse)]
     pub work: Option<Work>,
     /// Direction of sweep and latency [default: write].
@@ -55,7 +64,7 @@ pub struct WorkArgs {
     /// Requests of a batch [default: 64, of a trace: 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub batch: Option<u64>,
-    /// Batches in flight; requests of a trace that are open at a time [default: 4, of a trace: 64].
+    /// Batches in flight; requests of a trace that are open at a time [default: 4, of a trace or a record: 64].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub depth: Option<u64>,
     /// The trace, as for `bench --trace`: the same as --work trace:FILE. Without a file one is made.
@@ -81,6 +90,11 @@ impl WorkArgs {
         matches!(self.work(), Work::Trace(_))
     }
 
+    /// Whether that is a record.
+    fn is_record(&self) -> bool {
+        matches!(self.work(), Work::Record(_))
+    }
+
     /// Direction.
     pub fn op(&self) -> Direction {
         self.op.unwrap_or(Direction::Write)
@@ -103,6 +117,9 @@ impl WorkArgs {
                 "--op is for sweep and latency: a trace says itself what is read and written; leave it out",
             );
         }
+        if self.is_record() && (self.op.is_some() || self.batch.is_some()) {
+            return Some("--op and --batch are in the record already; leave them out");
+        }
         if work == Work::Latency && (self.batch.is_some() || self.depth.is_some()) {
             return Some(
                 "--batch and --depth are for sweep and trace: latency is one request at a time; leave them out",
@@ -118,7 +135,7 @@ impl WorkArgs {
 
     /// Batches, or requests of a trace, at a time.
     pub fn depth(&self) -> u64 {
-        self.depth.unwrap_or(if self.is_trace() { 64 } else { 4 })
+        self.depth.unwrap_or(if self.is_trace() || self.is_record() { 64 } else { 4 })
     }
 }
 
@@ -150,7 +167,8 @@ mod tests {
         assert_eq!(Work::parse("sweep"), Ok(Work::Sweep));
         assert_eq!(Work::parse("trace:a:b.jsonl"), Ok(Work::Trace(Some("a:b.jsonl".into()))));
         assert!(Work::parse("seep").unwrap_err().contains("did you mean sweep?"));
-        for wrong in ["", "trace:", "latency:x", "bench"] {
+        assert_eq!(Work::parse("record:r.jsonl"), Ok(Work::Record("r.jsonl".into())));
+        for wrong in ["", "trace:", "latency:x", "bench", "record", "record:"] {
             assert!(Work::parse(wrong).is_err(), "{wrong}");
         }
         let trace = Work::Trace(Some("x".into()));
@@ -171,6 +189,9 @@ mod tests {
             (&["--work", "trace", "--op", "write"], "--op"),
             (&["--trace", "x", "--op", "read"], "--op"),
             (&["--work", "latency", "--batch", "2"], "--batch"),
+            (&["--work", "record:x", "--batch", "2"], "--batch"),
+            (&["--work", "record:x", "--op", "read"], "--op"),
+            (&["--work", "record:x", "--limit", "2"], "--limit"),
             (&["--work", "latency", "--depth", "2"], "--depth"),
         ] {
             let why = args(words).without_meaning();
@@ -185,6 +206,7 @@ mod tests {
             &["--work", "latency", "--op", "read"],
             &["--work", "trace", "--limit", "3", "--batch", "2", "--depth", "3"],
             &["--trace", "x", "--limit", "3"],
+            &["--work", "record:x", "--depth", "3"],
         ] {
             assert_eq!(args(words).without_meaning(), None, "{words:?}");
         }

@@ -1,4 +1,4 @@
-//! What is done in a turn: one request at a time, batches of some sizes, or a trace.
+//! What is done in a turn: one request at a time, batches of some sizes, a trace, or a record.
 //! Deliberately fixed sizes: figures of two runs stand beside each other.
 
 use std::path::Path;
@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::args::{Work, WorkArgs};
 use super::session::WARM_UP;
+use crate::cli::bench::record::form::Record;
+use crate::cli::bench::record::{self, play::largest};
 use crate::cli::bench::trace::form::Trace;
 use crate::cli::bench::trace::refused;
 use crate::cli::exit::Failure;
@@ -75,12 +77,25 @@ pub struct Story {
     pub name: String,
 }
 
+/// A record of what was submitted.
+pub struct Tale {
+    /// It.
+    pub record: Record,
+    /// Batches in flight.
+    pub depth: u64,
+    /// Where it comes from.
+    pub name: String,
+}
+
 /// All of it.
+#[derive(Default)]
 pub struct Course {
-    /// One for each cell of a row. Of a trace only the bare loop runs it.
+    /// One for each cell of a row. Of a trace or a record only the bare loop runs it.
     pub shapes: Vec<Shape>,
     /// Instead of the shapes.
     pub story: Option<Story>,
+    /// Instead of the shapes.
+    pub tale: Option<Tale>,
 }
 
 impl Course {
@@ -95,22 +110,35 @@ impl Course {
         }
         let single = || Shape::new(op, SINGLE, 1, 1);
         let batches = || SIZES.into_iter().map(|bytes| Shape::new(op, bytes, args.batch(), args.depth()));
-        let (shapes, story) = match work {
-            Work::Latency => (vec![single()?], None),
-            Work::Sweep => (std::iter::once(single()).chain(batches()).collect::<Result<_, _>>()?, None),
-            Work::Trace(file) => {
-                // What a replay does most: blocks that somebody waits for, a batch of them at a time.
-                (
-                    vec![Shape::new(Direction::Read, BLOCK, args.batch(), 4)?],
-                    Some(Story::new(args, file.as_deref())?),
-                )
+        Ok(match work {
+            Work::Latency => Self { shapes: vec![single()?], ..Self::default() },
+            Work::Sweep => {
+                let shapes = std::iter::once(single()).chain(batches()).collect::<Result<_, _>>()?;
+                Self { shapes, ..Self::default() }
             }
-        };
-        Ok(Self { shapes, story })
+            Work::Trace(file) => Self {
+                // What a replay does most: blocks that somebody waits for, a batch of them at a time.
+                shapes: vec![Shape::new(Direction::Read, BLOCK, args.batch(), 4)?],
+                story: Some(Story::new(args, file.as_deref())?),
+                tale: None,
+            },
+            Work::Record(file) => {
+                let tale = Tale::read(&file, args.depth())?;
+                Self { shapes: vec![tale.shape()?], story: None, tale: Some(tale) }
+            }
+        })
+    }
+
+    /// Whether it is one cell that no shape describes.
+    pub fn is_told(&self) -> bool {
+        self.story.is_some() || self.tale.is_some()
     }
 
     /// Bytes it needs on the side of the initiator.
     pub fn local_bytes(&self) -> u64 {
+        if let Some(tale) = &self.tale {
+            return tale.memory();
+        }
         let loops = self.shapes.iter().map(|shape| shape.layout.bytes()).max().unwrap_or(1);
         self.story.as_ref().map_or(loops, |story| story.local.bytes())
     }
@@ -144,6 +172,15 @@ impl Course {
                 trace.distinct()
             );
         }
+        if let Some(Tale { record, depth, name }) = &self.tale {
+            return format!(
+                "work record: {name}, {} batches with {} requests, as fast as possible with {depth} batches in flight, again \
+                 from its beginning until the time is over; all of its {} peers are the target",
+                record.batches.len(),
+                record.requests(),
+                record.peers.len()
+            );
+        }
         let Some(first) = self.shapes.first() else { return String::new() };
         let (op, single) = (first.op.name(), "one request of 4KiB at a time");
         match self.shapes.get(1) {
@@ -154,6 +191,25 @@ impl Course {
                 )
             }
         }
+    }
+}
+
+impl Tale {
+    fn read(path: &Path, depth: u64) -> Result<Self, Failure> {
+        let record = Record::read(path).map_err(|e| record::refused(&e))?;
+        Ok(Self { record, depth, name: path.display().to_string() })
+    }
+
+    /// Bytes that its requests lie in, on each side.
+    fn memory(&self) -> u64 {
+        MEMORY.max(largest(&self.record))
+    }
+
+    /// Requests of its mean size, in batches of its mean length.
+    fn shape(&self) -> Result<Shape, Failure> {
+        let (requests, batches) = (self.record.requests(), self.record.batches.len() as u64);
+        let op = if self.record.op() == "read" { Direction::Read } else { Direction::Write };
+        Shape::new(op, (self.record.bytes() / requests).max(1), requests.div_ceil(batches), self.depth)
     }
 }
 
@@ -193,8 +249,10 @@ mod tests {
         assert!((tail(1 << 20, 4096, 1024, 1 << 18) - 274.9).abs() < 0.1, "as many as the engine takes");
         assert!((tail(4096, 4096, 16, 1 << 18) - 0.268).abs() < 0.01);
         assert!((tail(64, 4096, 1024, 250_000) - 1.0).abs() < 0.001);
-        let course =
-            Course { shapes: vec![Shape::new(Direction::Write, 1 << 20, 4096, 1024).unwrap()], story: None };
+        let course = Course {
+            shapes: vec![Shape::new(Direction::Write, 1 << 20, 4096, 1024).unwrap()],
+            ..Course::default()
+        };
         assert!(course.about(Duration::from_millis(30), 1 << 18).as_secs_f64() > 500.0);
     }
 }

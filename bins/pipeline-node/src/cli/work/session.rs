@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 use pipeline_node::{Config, Engine, Peer, Region, Segment};
 
 use super::against::Against;
-use super::course::{Course, Shape, Story};
+use super::course::{Course, Shape, Story, Tale};
 use super::measured::{Done, Measured, Meter};
+use crate::cli::bench::record::play::{Pace, Play};
 use crate::cli::bench::trace::{Bytes, Desk, Fill, Replay, Setting, Shares, Speed, Store};
 use crate::cli::exit::Failure;
 use crate::cli::failures::engine;
 use crate::cli::file;
-use crate::cli::load::Waiting;
 use crate::cli::load::timed::{Load, Until};
 use crate::cli::load::usage::cpu_ns;
+use crate::cli::load::{Direction, Waiting};
 
 /// Before each cell: links open, thresholds settle.
 pub const WARM_UP: Duration = Duration::from_millis(50);
@@ -106,6 +107,9 @@ impl<'a> Session<'a> {
         if let Some(story) = &course.story {
             return self.replay(story, is_filled).map(|measured| vec![measured]);
         }
+        if let Some(tale) = &course.tale {
+            return self.play(tale, duration, is_filled).map(|measured| vec![measured]);
+        }
         self.touch(&course.shapes, !is_filled)?;
         course.shapes.iter().map(|shape| self.cell(shape, duration)).collect()
     }
@@ -129,6 +133,38 @@ impl<'a> Session<'a> {
             latency_us: [50.0, 99.0, 99.9].map(|percent| tally.latency_us(percent)),
         });
         round.trouble.map_or(Ok(measured), Err)
+    }
+
+    /// A record, again and again until the time is over.
+    ///
+    /// # Errors
+    /// The first request that failed.
+    fn play(&self, tale: &Tale, duration: Duration, is_filled: bool) -> Result<Measured, String> {
+        const MIB: u64 = 1 << 20;
+        let all = Shape::new(Direction::Write, MIB, self.region.len() / MIB, 1).map_err(|e| e.to_string())?;
+        self.touch(&[all], !is_filled)?;
+        let over = |time| Play {
+            engine: &self.engine,
+            region: &self.region,
+            segments: std::slice::from_ref(&self.segment),
+            record: &tale.record,
+            pace: Pace::Asap(tale.depth),
+            time: Some(time),
+            waits: self.waits,
+        };
+        if let Some(trouble) = over(WARM_UP.min(duration)).run().trouble {
+            return Err(trouble);
+        }
+        let meter = Meter::start(&self.engine, &self.peer, self.against);
+        let played = over(duration).run();
+        let tally = &played.tally;
+        let measured = meter.stop(&Done {
+            requests: tally.requests,
+            bytes: tally.bytes,
+            elapsed_ns: tally.elapsed_ns,
+            latency_us: [50.0, 99.0, 99.9].map(|percent| tally.latency_us(percent)),
+        });
+        played.trouble.map_or(Ok(measured), Err)
     }
 
     /// A trace from its beginning to its end. Its blocks are sent to the target first, if they are not there.

@@ -6,7 +6,7 @@ pub mod play;
 mod replay;
 
 pub use args::RecordArgs;
-pub use replay::run;
+pub use replay::{refused, run};
 
 use pipeline_node::Engine;
 use pipeline_node::recording::Recording;
