@@ -8,6 +8,7 @@ mod shape;
 mod source;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,11 @@ impl Tree {
         let mut texts = Vec::new();
         walk(&root, &root, &mut texts);
         texts.sort();
-        let rust = texts.iter().filter(|(p, _)| p.ends_with(".rs")).map(|(p, t)| Source::new(p, t)).collect();
+        let rust = texts.iter().filter(|(p, _)| p.ends_with(".rs")).map(|(p, t)| Source::new(p, t));
+        let mut rust: Vec<Source> = rust.collect();
+        // A module of tests may be a file of its own.
+        let of_tests: BTreeSet<String> = rust.iter().flat_map(Source::test_files).collect();
+        rust.iter_mut().filter(|file| of_tests.contains(&file.path)).for_each(Source::all_tests);
         Self { root, texts, rust }
     }
 

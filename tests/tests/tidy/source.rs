@@ -49,6 +49,21 @@ impl Source {
         }
     }
 
+    /// Files whose modules are declared here for tests only.
+    pub fn test_files(&self) -> Vec<String> {
+        let folder = match self.path.rsplit_once('/') {
+            Some((folder, "mod.rs" | "lib.rs" | "main.rs")) => folder,
+            _ => self.path.trim_end_matches(".rs"),
+        };
+        let declared = self.code.iter().zip(&self.test).filter(|(line, test)| **test && line.ends_with(';'));
+        declared.filter_map(|(line, _)| Some(format!("{folder}/{}.rs", after_word(line, "mod")?))).collect()
+    }
+
+    /// All of it belongs to tests.
+    pub fn all_tests(&mut self) {
+        self.test.fill(true);
+    }
+
     /// Line on which the item that begins at line `start` ends.
     fn end_of_item(&self, start: usize) -> Option<usize> {
         let (mut depth, mut round) = (0_usize, 0_usize);
@@ -210,6 +225,15 @@ mod tests {
         let source = Source::new("x/src/a.rs", text);
         let lengths: Vec<_> = source.functions().into_iter().map(|f| (f.name, f.line, f.lines)).collect();
         assert_eq!(lengths, [("decl".into(), 1, 1), ("long".into(), 2, 6), ("one".into(), 8, 1)]);
+    }
+
+    /// A module of tests that is a file of its own is one as well, in a folder or beside the file that declares it.
+    #[test]
+    fn files_of_tests_are_known() {
+        let text = "mod a;\n#[cfg(test)]\nmod tests;\n#[cfg(all(test, unix))]\n#[allow(x)]\nmod more;\n";
+        let files = |path: &str| Source::new(path, text).test_files();
+        assert_eq!(files("x/src/b/mod.rs"), ["x/src/b/tests.rs", "x/src/b/more.rs"]);
+        assert_eq!(files("x/src/b.rs"), files("x/src/b/mod.rs"));
     }
 
     /// A test module at the foot of a file is not product code, what stands before and after it is.
