@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pipeline_graph::Blueprint;
 
 use crate::matrix::Matrix;
 use crate::schema::Values;
+use crate::show::Shown;
 
 /// A whole file, lowered.
 #[derive(Clone, Debug)]
@@ -55,6 +57,8 @@ pub struct Config {
     pub bystander: bool,
     /// Pools, stages, edges; checked.
     pub blueprint: Blueprint,
+    /// Every value with where it came from, as `show config` lists them.
+    pub shown: Arc<[Shown]>,
 }
 
 /// `[node]`.

@@ -16,6 +16,7 @@ use crate::overrides;
 use crate::pools::Machine;
 use crate::preset::{self, Merged};
 use crate::schema::Catalog;
+use crate::show;
 use crate::source::{Layer, Source, SourceId, Sources, Span};
 use crate::tree::{Table, Tree};
 
@@ -127,7 +128,9 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     }
     let later = findings.list.iter().filter(|f| f.code == codes::LATER);
     config.later = later.map(|f| f.message.clone()).collect();
-    Ok(Loaded { config, warnings: findings, places, tree: merged.root })
+    let mut loaded = Loaded { config, warnings: findings, places, tree: merged.root };
+    loaded.config.shown = show::show(&loaded, catalog).into();
+    Ok(loaded)
 }
 
 /// Preset, file and overrides as one tree; `None` when one of the texts is not TOML (what could be read of it

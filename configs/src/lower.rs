@@ -1,6 +1,8 @@
 //! From the merged tree to [`Config`]: every table is read, whatever is wrong in the others.
 //! Deliberately in the order in which tables refer to each other: transports, pools, stages, edges.
 
+use std::sync::Arc;
+
 use pipeline_graph::near::Near;
 use pipeline_graph::{Blueprint, StageDecl};
 
@@ -129,6 +131,7 @@ pub fn lower(
         topology,
         routes,
         later: Vec::new(),
+        shown: Arc::from([]),
         bystander: false,
         blueprint: graph.blueprint,
     };

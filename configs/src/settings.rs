@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::body::{self, Body, Form};
-use crate::schema::{Change, Key, Kind, Later};
+use crate::schema::{Change, Key, Kind};
 use crate::source::Span;
 use crate::tree::Table;
 use crate::value::Scope;
@@ -26,9 +26,8 @@ pub const ADMIN: &[Key] = &[Key {
     kind: Kind::Path,
     default: None,
     required: false,
-    doc: "Unix socket for `show`, `top`, `resize`, `reload` and `drain` of a running node.",
+    doc: "Unix socket at which `show` and `explain` ask the running node: for its own user and root only (mode 0600), removed at the end. Without it `run` makes one at $XDG_RUNTIME_DIR/pipeline-node/NAME.sock, if there is such a folder of this user; an embedded engine makes none.",
     change: Change::Restart,
-    later: Some(Later::harmless("the administration of running nodes")),
     ..Key::PLAIN
 }];
 

@@ -281,7 +281,8 @@ fn later_validates_and_is_refused() {
         refused.text().starts_with("error[P0408]") && refused.text().contains("test.toml:3:23"),
         "{refused}"
     );
-    let harmless = sound("version = 1\nuse = \"tcp\"\nadmin.socket = \"x\"\n");
+    let huge = "segments.c = { kind = \"dram\", size = \"1GiB\", hugepages = \"2MiB\" }\n";
+    let harmless = sound(&format!("version = 1\nuse = \"tcp\"\n{huge}"));
     assert_eq!(harmless.warnings.warnings(), 1);
     harmless.runnable().unwrap();
 }

@@ -198,6 +198,8 @@ pub struct Peer {
     /// What has moved, and how much of it had to be sent again.
     pub(crate) moved: Moves,
     pub(crate) retries: AtomicU64,
+    /// Why the last lane to it could not be dialled; empty when the last one could.
+    pub lane_error: ArcSwap<String>,
 }
 
 impl Peer {
@@ -212,6 +214,7 @@ impl Peer {
             reason: ArcSwap::default(),
             moved: Moves::default(),
             retries: AtomicU64::new(0),
+            lane_error: ArcSwap::default(),
         }
     }
 

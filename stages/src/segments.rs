@@ -1,7 +1,7 @@
 //! The node's own segments: named, ordered lists of regions in one offset space each, told to peers in pages.
 //! Deliberately apart from the region table: this says what things are called, that one what they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pipeline_transports::control::page::{REGION_BYTES, REGION_KEYS_MAX, keys_bytes, part_bytes};
@@ -213,6 +213,17 @@ impl SegmentTable {
     /// Names and kinds, by name.
     pub fn names(&self) -> Vec<(String, String)> {
         self.read().segments.values().map(|s| (s.view.name.clone(), s.view.kind.clone())).collect()
+    }
+
+    /// Which segments list each of these regions.
+    pub fn listing(&self, regions: &HashSet<RegionId>) -> HashMap<RegionId, Vec<String>> {
+        let mut listing: HashMap<RegionId, Vec<String>> = HashMap::new();
+        for segment in self.read().segments.values() {
+            for region in segment.view.regions.iter().filter(|region| regions.contains(&region.id)) {
+                listing.entry(region.id).or_default().push(segment.view.name.clone());
+            }
+        }
+        listing
     }
 
     /// Grows with every change.

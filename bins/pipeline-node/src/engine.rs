@@ -7,14 +7,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use pipeline_configs::Config;
-use pipeline_graph::{Snapshot, State};
+use pipeline_graph::State;
 use pipeline_stages::explain::Explanation;
-use pipeline_stages::ledger::Usage;
-use pipeline_stages::traffic::Counts;
 use pipeline_stages::{
     Batch, Client, Key, Location, Options, Pick, PrepareError, Prepared, Reason, Request, SubmitError, World,
 };
@@ -22,6 +20,7 @@ use pipeline_transports::Access;
 use pipeline_transports::clock;
 use pipeline_transports::memory::{Memory, Region};
 
+use crate::admin::Claim;
 use crate::assemble::{self, Parts, Wrap};
 use crate::drain::{self, DrainReport};
 use crate::error::Error;
@@ -47,12 +46,14 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) world: Arc<World>,
     pub(crate) control: pipeline_stages::control::Control,
-    config: Arc<Config>,
+    pub(crate) config: Arc<Config>,
     pub(crate) client: Client,
     pub(crate) graph: Arc<RwLock<pipeline_graph::Engine<Key>>>,
     book: Book,
     /// Where metrics are served.
     pub(crate) metrics: OnceLock<SocketAddr>,
+    /// The admin socket.
+    pub(crate) admin: Mutex<Option<Claim>>,
 }
 
 impl Engine {
@@ -94,9 +95,14 @@ impl Engine {
     pub(crate) fn start_wrapped(config: Config, wrap: Wrap<'_>) -> Result<Self, Error> {
         let Parts { world, config, client, graph, control, book } = assemble::start(config, wrap)?;
         let metrics = OnceLock::new();
-        let engine = Self { inner: Arc::new(Inner { world, control, config, client, graph, book, metrics }) };
+        let admin = Mutex::default();
+        let inner = Inner { world, control, config, client, graph, book, metrics, admin };
+        let engine = Self { inner: Arc::new(inner) };
         if let Some(listen) = &engine.inner.config.metrics_listen {
             engine.serve_metrics(listen)?;
+        }
+        if let Some(socket) = &engine.inner.config.admin_socket {
+            engine.serve_admin(socket)?;
         }
         Ok(engine)
     }
@@ -382,33 +388,6 @@ impl Engine {
         callers.fd().map_err(|e| Error::Start(format!("no descriptor to poll: {e}")))
     }
 
-    /// What the engine measures of itself. Subtract two with [`Snapshot::since`].
-    pub fn stats(&self) -> Snapshot {
-        if self.here().is_err() {
-            return Snapshot::default();
-        }
-        self.inner.graph().snapshot()
-    }
-
-    /// How much of the engine's tables is taken now: [idle](Usage::is_idle) when every batch has ended and was dropped;
-    /// and what was counted so far.
-    pub fn usage(&self) -> Usage {
-        self.inner.world.usage()
-    }
-
-    /// What requests and slices came to since the start. Subtract two with [`Counts::since`].
-    pub fn counts(&self) -> Counts {
-        self.inner.world.counts()
-    }
-
-    /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.
-    pub fn reset_peaks(&self) {
-        if self.here().is_err() {
-            return;
-        }
-        self.inner.graph().reset_peaks();
-    }
-
     /// Leaves in good order. From now on nothing new is taken: own submissions answer `Stopped`, new sessions are turned
     /// away, and peers are told, so that theirs fail `PeerLeaving`. Waits up to `timeout` until all that has begun has
     /// ended, here and at the peers, and notices of it have been taken, both ways. The report names stages (`notice` for
@@ -444,6 +423,8 @@ impl Inner {
         if !self.is_here() {
             return;
         }
+        // First: whoever finds the socket finds somebody who answers.
+        drop(self.admin.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.control.close();
         self.world.ledger.close();
         self.graph.write().unwrap_or_else(PoisonError::into_inner).stop();

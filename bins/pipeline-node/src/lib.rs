@@ -41,11 +41,13 @@
 //! `pipeline-node validate` does not announce. What a batch is and how a request can end: [`Batch`], [`Status`],
 //! [`Failure`].
 
+pub mod admin;
 mod assemble;
 pub mod directory;
 mod drain;
 mod engine;
 mod error;
+pub mod explained;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod hearing;

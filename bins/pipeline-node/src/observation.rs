@@ -109,6 +109,25 @@ impl Engine {
         Observer { world: world.clone(), graph: graph.clone(), blames: control.blames() }
     }
 
+    /// What the engine measures of itself. Subtract two with [`Snapshot::since`].
+    pub fn stats(&self) -> Snapshot {
+        if self.here().is_err() {
+            return Snapshot::default();
+        }
+        self.inner.graph().snapshot()
+    }
+
+    /// How much of the engine's tables is taken now: [idle](Usage::is_idle) when every batch has ended and was dropped;
+    /// and what was counted so far.
+    pub fn usage(&self) -> Usage {
+        self.inner.world.usage()
+    }
+
+    /// What requests and slices came to since the start. Subtract two with [`Counts::since`].
+    pub fn counts(&self) -> Counts {
+        self.inner.world.counts()
+    }
+
     /// What has moved over each NIC of each transport since the start, how often links ended because of it, and how it stands
     /// now: in the order of the file. Subtract two with [`NicStats::since`].
     pub fn nics(&self) -> Vec<NicStats> {
@@ -125,6 +144,14 @@ impl Engine {
             return Vec::new();
         }
         self.inner.control.blames().peers()
+    }
+
+    /// Forgets the largest depths seen so far, which [`Snapshot::since`] cannot subtract.
+    pub fn reset_peaks(&self) {
+        if self.here().is_err() {
+            return;
+        }
+        self.inner.graph().reset_peaks();
     }
 
     /// Everything that the node measures of itself, now. Costs a walk over all cells, some 100 µs for a large file: for

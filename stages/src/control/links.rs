@@ -309,6 +309,7 @@ fn settle(shared: &Shared, dialled: &Dialled, way: &mut Way, outcome: Result<Lin
             let mut links = Vec::clone(&dialled.peer.links.load());
             links.push(link);
             publish(shared, dialled, links);
+            dialled.peer.lane_error.store(Arc::default());
         }
         Ok(_) => wait(shared, dialled, way),
         Err(error) => {
@@ -318,6 +319,7 @@ fn settle(shared: &Shared, dialled: &Dialled, way: &mut Way, outcome: Result<Lin
             if error.is_of_nic() {
                 shared.nics.local_failure(way.seat.1, way.seat.2);
             }
+            dialled.peer.lane_error.store(Arc::new(error.to_string()));
             dialled.status.send_modify(|s| s.barren_error = Some(error));
             wait(shared, dialled, way);
         }

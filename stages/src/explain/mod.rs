@@ -40,6 +40,10 @@ pub struct Explanation {
     pub window_slices: u32,
     /// Neighbouring requests travel as one up to so many bytes; 0: each on its own.
     pub coalesce_bytes: u64,
+    /// Why no lane lives, where none does: what the last dial came to.
+    pub lane_error: Option<String>,
+    /// The stage that reads back what was written, if the file has one: then WRITEs need a segment that allows READ, too.
+    pub reads_back: Option<String>,
 }
 
 /// A peer that runs another engine.
@@ -147,6 +151,8 @@ pub fn explain(config: &Config, world: &World, peer: PeerId) -> Option<Explanati
         window_bytes: world.ledger.window.share_bytes(),
         window_slices: world.ledger.window.share_slices(),
         coalesce_bytes: world.ledger.longest_run(),
+        lane_error: Some(target.lane_error.load().to_string()).filter(|why| !why.is_empty()),
+        reads_back: of_kind("read_back").next().map(|(_, stage)| stage.name.clone()),
     })
 }
 

@@ -21,6 +21,7 @@ mod sizes;
 mod slot;
 mod table;
 mod telling;
+mod unended;
 mod usage;
 mod word;
 #[cfg(all(test, pipeline_loom))]
@@ -38,6 +39,7 @@ pub use ending::Ending;
 pub use shards::Shard;
 pub use sizes::Sizes;
 pub use slot::{NIL, Phase, Slot};
+pub use unended::OpenBatch;
 pub use usage::Usage;
 
 pub(crate) use batches::{Batches, Opening, UNTOLD_NS};

@@ -1,6 +1,5 @@
-//! `request_split`: cuts requests into slices, as far as windows reach, in turn by peer and then by request.
-//! A ring of open requests a peer; one batch a turn; a peer without window is passed over. A request that
-//! needs no cut goes on as its own cover slice and takes no slice slot.
+//! `request_split`: cuts requests into slices, as far as windows reach, in turn by peer and then by request. A ring of open
+//! requests a peer; one batch a turn; a peer without window is passed over. What needs no cut goes on as its own cover slice.
 //! Deliberately no look at links or transports, but for the transport that a route before it has chosen.
 
 mod open;

@@ -44,6 +44,13 @@ pub(super) fn rank(
     Ranking::listed(nics.iter().map(near).collect(), place)
 }
 
+/// Several NICs of the file may be one device, which a matrix names once.
+fn once(names: &mut Vec<String>, name: String) {
+    if !names.contains(&name) {
+        names.push(name);
+    }
+}
+
 impl Topology {
     /// The NICs of a transport as Mooncake's matrix: for each place the nearest group as preferred (all, where nobody knows
     /// where memory or NICs lie), and the others.
@@ -57,8 +64,9 @@ impl Topology {
         let mut places = BTreeMap::new();
         for (at, location) in self.places().iter().enumerate() {
             let mut groups = self.ranking(transport, at as u16).groups().map(|(_, nics)| nics);
-            let preferred = groups.next().into_iter().flatten().map(name).collect();
-            let others = groups.flatten().map(name).collect();
+            let (mut preferred, mut others) = (Vec::new(), Vec::new());
+            groups.next().into_iter().flatten().map(name).for_each(|name| once(&mut preferred, name));
+            groups.flatten().map(name).filter(|n| !preferred.contains(n)).for_each(|n| once(&mut others, n));
             places.insert(*location, Lists { preferred, others });
         }
         // It makes that up by itself from the others.

@@ -294,9 +294,21 @@ impl Regions {
     /// What is known of a live region.
     pub fn facts(&self, id: RegionId) -> Option<RegionFacts> {
         let book = self.book().ok()?;
+        let (slot, _) = self.slot(id)?;
+        self.facts_of(id, book.by_base.get(&slot.base.load(Ordering::Relaxed))?)
+    }
+
+    /// How many regions are live, and what is known of the first `most` of them by address.
+    pub fn list(&self, most: usize) -> (usize, Vec<RegionFacts>) {
+        let Ok(book) = self.book() else { return (0, Vec::new()) };
+        let entries = book.by_base.values().take(most);
+        let facts = entries.filter_map(|entry| self.facts_of(self.id_of(entry.index), entry));
+        (book.by_base.len(), facts.collect())
+    }
+
+    fn facts_of(&self, id: RegionId, entry: &Entry) -> Option<RegionFacts> {
         let (slot, generation) = self.slot(id)?;
         let pins = slot.pins.holders(generation)?;
-        let entry = book.by_base.get(&slot.base.load(Ordering::Relaxed))?;
         let accesses = slot.peers.holders(generation).unwrap_or(0);
         Some(RegionFacts { id, len: entry.memory.len(), access: entry.access, pins, accesses })
     }

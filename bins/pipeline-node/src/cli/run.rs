@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
-use pipeline_node::{DrainReport, Engine, Laggard, Remaining};
+use pipeline_node::{DrainReport, Engine, Laggard, Remaining, admin};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Failure, Outcome};
@@ -77,6 +77,9 @@ pub fn run(args: &Args) -> Outcome {
         let mut term = signal(SignalKind::terminate()).map_err(Failure::system)?;
         let mut int = signal(SignalKind::interrupt()).map_err(Failure::system)?;
         let node = Engine::start(loaded.config).map_err(|e| engine(&e))?;
+        if node.admin_socket().is_none() && !args.with_parent {
+            serve_admin(&node);
+        }
         ready(&node, args.json).map_err(Failure::system)?;
         let name = tokio::select! { _ = term.recv() => "SIGTERM", _ = int.recv() => "SIGINT" };
         tracing::info!(signal = name, "draining");
@@ -96,6 +99,18 @@ pub fn run(args: &Args) -> Outcome {
     })
 }
 
+/// At the usual place, where there is one. A node that names no socket runs without, if that cannot be had.
+fn serve_admin(node: &Engine) {
+    let served = match admin::default_socket(node.name()) {
+        Ok(None) => return,
+        Ok(Some(socket)) => node.serve_admin(socket).map_err(|e| e.to_string()),
+        Err(error) => Err(format!("no folder for its admin socket: {error}")),
+    };
+    if let Err(why) = served {
+        tracing::warn!("`show` cannot ask this node: {why}");
+    }
+}
+
 fn ready(node: &Engine, json: bool) -> std::io::Result<()> {
     let (name, address) = (node.name(), node.local_address().to_string());
     let foreign = node.foreign_names();
@@ -105,6 +120,7 @@ fn ready(node: &Engine, json: bool) -> std::io::Result<()> {
         let line = serde_json::json!({
             "event": "ready", "name": name, "address": address, "pid": std::process::id(),
             "segments": node.segments(), "metrics": metrics.map(|at| at.to_string()),
+            "admin": node.admin_socket(),
             "foreign": foreign.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         });
         writeln!(out, "{line}")?;

@@ -129,14 +129,40 @@ impl<'a> Look<'a> {
         (nics.iter().map(|nic| nic.bytes).sum(), nics.iter().map(|nic| nic.slices).sum())
     }
 
-    /// Slices that are with peers now.
-    pub(super) fn outstanding(&self) -> u64 {
-        self.interval.peers.iter().map(|peer| peer.outstanding).sum()
+    /// Of the time of all slices under way, the part in which they were with peers. By how long each was there, where that is
+    /// measured; else by how many are there now.
+    pub(super) fn with_peers(&self) -> f64 {
+        let there: f64 = self.of_kind("cq_reap").map(|(stage, _)| stage.held.sum() as f64).sum();
+        let counts = &self.interval.counts;
+        if there > 0.0 && counts.took.count() > 0 {
+            return self.part_of_all(there).unwrap_or(0.0);
+        }
+        let usage = &self.interval.usage;
+        let now: u64 = self.interval.peers.iter().map(|peer| peer.outstanding).sum();
+        now as f64 / f64::from(usage.slices.max(usage.requests).max(1))
     }
 
-    /// Requests that are under way.
+    /// Time that slices spent somewhere, as a part of all the time that they were under way; `None` while none has ended.
+    pub(super) fn part_of_all(&self, ns: f64) -> Option<f64> {
+        let counts = &self.interval.counts;
+        let slices_each = (counts.slices as f64 / counts.entered.max(1) as f64).max(1.0);
+        let all = counts.took.sum() as f64 * slices_each;
+        (all > 0.0).then(|| ns / all)
+    }
+
+    /// Whether this node has requests of its own.
+    pub(super) fn has_requests(&self) -> bool {
+        self.open_requests() > 0.0 || self.of_kind("admit").any(|(stage, _)| stage.items > 0)
+    }
+
+    /// Requests that were under way at a time, on average: by how long each took (Little's law), where any has ended; else those
+    /// that are now.
     pub(super) fn open_requests(&self) -> f64 {
-        f64::from(self.interval.usage.requests)
+        let took = &self.interval.counts.took;
+        match took.count() {
+            0 => f64::from(self.interval.usage.requests),
+            _ => took.sum() as f64 / (self.interval.graph.elapsed_ns as f64).max(1.0),
+        }
     }
 }
 

@@ -129,8 +129,10 @@ pub(crate) const RULES: &[Rule] = &[
     rules::busy::RULE,
     rules::window::RULE,
     rules::queue::FULL,
+    rules::application::SELDOM,
     rules::sleep::RULE,
     rules::queue::HAND_OVER,
+    rules::cpu::OTHERS,
     rules::peer::SLOW,
     rules::application::RULE,
 ];

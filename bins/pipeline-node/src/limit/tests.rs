@@ -154,6 +154,12 @@ fn other_programs() {
     let limit = seen.limit();
     assert_eq!((limit.because, limit.stage.as_deref()), (Because::Busy, Some("post")), "{limit}");
     assert!(limit.words.contains("50 % of it without a CPU"), "{limit}");
+    // With time left, and nothing full, it is those others that limit.
+    seen.ran("nic", 400, 0);
+    (seen.worker("nic").cpu_ns, seen.worker("nic").cpu_wait_ns) = (SECOND / 5, SECOND / 4);
+    let limit = seen.limit();
+    assert_eq!((limit.because, &limit.knob), (Because::Cpu, &None), "{limit}");
+    assert!(limit.words.starts_with("workers wait for a CPU 56 % of the time"), "{limit}");
 }
 
 /// A small window that drains in less than a round trip is what to enlarge; one that takes long to drain is full because the
@@ -193,7 +199,7 @@ fn a_full_queue() {
     let lines = "pools.front = { threads = 1 }\nedges.\"select -> post\".queue = 1\n\
                  stages = { admit.pool = \"front\", split.pool = \"front\", route.pool = \"front\", select.pool = \"front\" }";
     let mut seen = at_work(lines);
-    seen.stage("select").blocked_ns = 4 * SECOND / 10;
+    seen.edge("select -> post").blocked_ns = 4 * SECOND / 10;
     let limit = seen.limit();
     assert_eq!((limit.because, limit.stage.as_deref()), (Because::Queue, Some("post")), "{limit}");
     assert_eq!(knob(&limit), ("edges.\"select -> post\".queue", "1", "64"));
@@ -218,12 +224,16 @@ fn a_full_entrance() {
 /// worker stays awake, else nothing but more at a time helps.
 #[test]
 fn hand_overs() {
-    let mut seen = at_work("edges.\"route -> select\".queue = 8\nedges.\"select -> post\".queue = 8");
+    let mut seen = at_work("edges.\"route -> select\".queue = 16\nedges.\"select -> post\".queue = 16");
     seen.stage("select").wait.record(90_000, 10_000);
     let limit = seen.limit();
     assert_eq!((limit.because, limit.stage.as_deref()), (Because::Queue, Some("select")), "{limit}");
-    assert_eq!(knob(&limit), ("edges.\"route -> select\"", "{ queue = 8 }", "\"inline\""));
+    assert_eq!(knob(&limit), ("edges.\"route -> select\"", "{ queue = 16 }", "\"inline\""));
     is_real(&seen, limit.knob.as_ref().unwrap());
+    // Of requests that take far longer it is no matter.
+    (seen.interval.counts.entered, seen.interval.counts.slices) = (10_000, 10_000);
+    seen.interval.counts.took.record(9_000_000, 10_000);
+    assert_eq!(seen.limit().because, Because::Application);
 }
 
 /// A worker that is woken for each batch, while requests wait for that.
@@ -259,7 +269,26 @@ fn peers() {
     seen.interval.peers[0].outstanding = 60;
     let limit = seen.limit();
     assert_eq!((limit.because, knob(&limit).0), (Because::Peer, "transports.tcp.lanes"), "{limit}");
-    assert!(limit.words.starts_with("94 % of the slices under way are with peers, most with `b`"), "{limit}");
+    assert!(
+        limit.words.starts_with("slices are with peers for 94 % of their time, most with `b`"),
+        "{limit}"
+    );
+}
+
+/// What has ended tells how much was under way, and for how long it was with peers: no gauge that happens to be empty when it is
+/// looked at hides that.
+#[test]
+fn by_what_has_ended() {
+    let mut seen = at_work("");
+    (seen.interval.usage.requests, seen.interval.usage.slices) = (0, 0);
+    seen.interval.peers[0].outstanding = 0;
+    seen.interval.counts.took.record(1_000_000, 16_000);
+    (seen.interval.counts.entered, seen.interval.counts.slices) = (16_000, 32_000);
+    let limit = seen.limit();
+    assert!(limit.because == Because::Application && limit.words.contains(": 16.0 requests"), "{limit}");
+    seen.stage("reap").held.record(900_000, 32_000);
+    let limit = seen.limit();
+    assert!(limit.because == Because::Peer && limit.words.contains("for 90 % of their time"), "{limit}");
 }
 
 /// All have time and nothing is full: whoever submits could submit more.
@@ -268,6 +297,17 @@ fn the_application() {
     let limit = at_work("").limit();
     assert_eq!((limit.because, &limit.knob), (Because::Application, &None));
     assert!(limit.words.contains("`nic`) has 55 % of its time left"), "{limit}");
+    // One at a time, and long pauses: what happens to each counts for little.
+    let mut seen = at_work("");
+    seen.interval.usage.requests = 0;
+    seen.stage("post").wait.record(90_000, 10_000);
+    assert_eq!(seen.limit().because, Because::Application);
+    // Nothing of its own: it serves.
+    let mut seen = Seen::of("");
+    seen.stage("serve").busy_polls = 500;
+    seen.ran("nic", 300, 100);
+    let limit = seen.limit();
+    assert!(limit.words.starts_with("peers ask for less than this node would serve"), "{limit}");
 }
 
 /// Every kind of limit has a rule, and each rule says in one sentence when it applies. An observation of nothing, of no
@@ -283,4 +323,35 @@ fn rules_are_whole() {
     seen.limit();
     seen.interval = Default::default();
     assert_eq!(seen.limit().because, Because::Idle);
+}
+
+/// The runbook has a row for each rule, in the order in which they are asked, with the words of the rule; and the keys that a
+/// rule turns, by the observations above, are in its row.
+#[test]
+fn the_runbook_says_the_same() {
+    let page = include_str!("../../../../docs/runbook.md");
+    let rows: Vec<Vec<&str>> =
+        page.lines().filter(|l| l.starts_with("| `")).map(|l| l.split(" | ").collect()).collect();
+    let word = |row: &[&str]| row[0].trim_matches(['|', ' ', '`']).to_owned();
+    let said: Vec<(String, &str)> = rows.iter().map(|row| (word(row), row[1])).collect();
+    let rules: Vec<(String, &str)> =
+        RULES.iter().map(|rule| (rule.because.word().to_owned(), rule.says)).collect();
+    assert_eq!(said, rules);
+    for (because, key) in [
+        ("cpu", "wait"),
+        ("cpu", "threads"),
+        ("busy", "threads"),
+        ("busy", "slice"),
+        ("busy", "spread"),
+        ("window", "bytes_in_flight"),
+        ("window", "slices"),
+        ("window", "lanes"),
+        ("queue", "queue"),
+        ("queue", "inline"),
+        ("sleep", "wait"),
+        ("peer", "lanes"),
+    ] {
+        let mut of = rows.iter().filter(|row| word(row) == because);
+        assert!(of.any(|row| row[3].contains(key)), "{because}: {key}");
+    }
 }

@@ -171,3 +171,52 @@ memory of cpu:1: eth1 (same NUMA node), then eth2 (nobody knows where it lies), 
     assert!(code == 1 && text.contains("no transport `tpc`; it has: tcp"), "{text}");
     assert_eq!(failure(&["explain", "--matrix", "somebody"]).0, 2);
 }
+
+/// A transport that both sides have, and no lane that can be dialled: exit 1, with what the last dial came to.
+#[test]
+fn no_lane_can_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = Node::start(&[&file(&dir, "there.toml", &format!("version = 1\nuse = \"tcp\"\n{KV}"))]);
+    // An address for documentation: no machine has it.
+    let nic = "transports.tcp.nics = [\"gone\"]\nnics.gone = { device = \"lo\", address = \"192.0.2.1\" }\n";
+    let here = file(&dir, "here.toml", &format!("version = 1\nuse = \"tcp\"\n{nic}"));
+    let ended = output(&["explain", &there.address, "-c", &here]);
+    let (text, said) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(1), "{text}\n{said}");
+    assert!(text.contains("READ, WRITE: tcp") && text.contains("no lane is live"), "{text}");
+    assert!(said.contains("no lane of transport `tcp` to") && said.contains("192.0.2.1"), "{said}");
+}
+
+/// A file that reads back what it wrote, and a segment that allows WRITE only: exit 1 and the stage that needs more.
+#[test]
+fn what_is_checked_must_be_readable() {
+    let dir = tempfile::tempdir().unwrap();
+    let kv = |name: &str, access: &str| {
+        format!("segments.{name} = {{ kind = \"dram\", size = \"64KiB\", access = \"{access}\" }}\n")
+    };
+    let both = format!("version = 1\nuse = \"tcp\"\n{}{}", kv("w", "write"), kv("rw", "read_write"));
+    let there = Node::start(&[&file(&dir, "there.toml", &both)]);
+    let checked = include_str!("../../../../configs/pipelines/checked.toml");
+    let here = file(&dir, "here.toml", checked);
+    let (code, said) = failure(&["explain", &there.address, "w", "-c", &here]);
+    assert!(code == 1 && said.contains("allows WRITE only, and stage `back`"), "{code} {said}");
+    let text = stdout(&["explain", &there.address, "rw", "-c", &here]);
+    assert!(text.contains("stage `back` reads back what was written"), "{text}");
+    assert_eq!(failure(&["explain", &there.address, "w"]).0, 0);
+}
+
+/// Two NICs of the file on one interface are one device to Mooncake: its matrix names it once.
+#[test]
+fn a_matrix_names_a_device_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let nics = "transports.tcp.nics = [\"a\", \"b\"]\nnics.a = { device = \"eth7\", address = \"10.0.0.1\" }\n\
+                nics.b = { device = \"eth7\", address = \"10.0.0.2\" }\n";
+    let here = file(&dir, "here.toml", &format!("version = 1\nuse = \"tcp\"\n{nics}"));
+    let matrix: Value =
+        serde_json::from_str(&stdout(&["explain", "--matrix", "--json", "-c", &here])).unwrap();
+    for lists in matrix.as_object().unwrap().values() {
+        let names: Vec<&Value> =
+            lists.as_array().unwrap().iter().flat_map(|l| l.as_array().unwrap()).collect();
+        assert_eq!(names, ["eth7"], "{matrix}");
+    }
+}

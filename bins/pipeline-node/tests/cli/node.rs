@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 /// The program with arguments; nothing of the environment of the test reaches it.
 pub fn program(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pipeline-node"));
-    command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
+    command.args(args).env_remove("RUST_LOG").env_remove("XDG_RUNTIME_DIR").stdin(Stdio::null());
     command
 }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use pipeline_node::admin::client::Found;
 use pipeline_node::{
     Access, Engine, Error, FileRequest, Memory, Options, Reason, Request, Segment, Status, SubmitError,
 };
@@ -134,6 +135,7 @@ fn refused(
     forked(&client.register(Memory::allocate(4096).unwrap(), Access::Local).unwrap_err());
     forked(&client.open_within("127.0.0.1:1", AGES).unwrap_err());
     forked(&client.add_segment("more").unwrap_err());
+    forked(&client.serve_admin("more.sock").unwrap_err());
     forked(&client.publish("more", source).unwrap_err());
     forked(&peer.cpu_ns().unwrap_err());
     forked(&peer.files(FileRequest::Attach { segment: "kv".into(), bytes: 1 }).unwrap_err());
@@ -150,6 +152,29 @@ fn refused(
     client.stop();
     drop(client);
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
+
+/// The admin socket stays the parent's: a child has none, and removes none when it drops the engine or ends.
+#[test]
+fn the_admin_socket_is_the_parents() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("a.sock");
+    let mut owned = Some(engine(&[&format!("admin.socket='{}'", socket.display())]));
+    let child = {
+        let owned = &mut owned;
+        fork(move || {
+            let engine = owned.take().unwrap();
+            assert_eq!(engine.admin_socket(), None);
+            engine.stop();
+            drop(engine);
+        })
+    };
+    child.ends_well();
+    let mut found = Found::new(socket.to_str()).unwrap();
+    let answer = found.ask(&serde_json::json!({ "show": "node" }), Duration::ZERO).unwrap();
+    assert_eq!(answer["pid"], std::process::id());
+    drop(owned);
+    assert!(!socket.exists());
 }
 
 /// Regions, batches and the last handle of the engine may be dropped in a child: it forgets them, and the parent's work.

@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use pipeline_configs::Loaded;
 use pipeline_graph::{Blueprint, PoolKind, Snapshot, StageStats};
-use pipeline_node::{Engine, NicStats, Peer, PeerState, Region, Segment};
+use pipeline_node::admin::LimitLine;
+use pipeline_node::{Engine, NicStats, Peer, PeerState, Region, Segment, limit};
 
 pub use args::Args;
 use ceiling::{Bare, Ceiling};
 use record::Kept;
-use report::{HEAD, Line, StageLine, stage_table};
+use report::{HEAD, Line, StageLine, foot, stage_table};
 
 use super::exit::{Failure, Outcome};
 use super::failures::engine;
@@ -152,7 +153,8 @@ fn show(args: &Args, line: &Line) -> Outcome {
     let text = if args.json {
         serde_json::to_string(line).map_err(Failure::system)?
     } else {
-        format!("{}\n{}{}", line.row(), stage_table(&line.stages), nics::table(&line.nics))
+        let (stages, nics) = (stage_table(&line.stages), nics::table(&line.nics));
+        format!("{}\n{stages}{nics}{}", line.row(), foot(&line.limit))
     };
     file::print(&(text + "\n"))
 }
@@ -201,6 +203,8 @@ struct Sum {
     target_cpu_ns: Option<u64>,
     stages: Snapshot,
     nics: Vec<NicStats>,
+    /// Of the last round, as the stages.
+    limit: LimitLine,
 }
 
 impl Bench<'_> {
@@ -264,6 +268,7 @@ impl Bench<'_> {
             target_cpu_ns: Some(0),
             stages: Snapshot::default(),
             nics: Vec::new(),
+            limit: LimitLine::default(),
         };
         for _ in 0..self.args.rounds {
             if let Some(ceiling) = &self.ceiling {
@@ -271,15 +276,18 @@ impl Bench<'_> {
                 sum.ceilings.push(ceiling.round(load.size, self.args.iov, load.layout)?);
             }
             self.node.reset_peaks();
-            let (before, nics) = (self.node.stats(), self.node.nics());
+            let before = self.node.observe();
             let (cpu, target) = (cpu_ns(), self.peer.cpu_ns().ok());
             let round = self.kept.over(|| load.run());
             sum.cpu_ns += cpu_ns() - cpu;
             let spent =
                 self.peer.cpu_ns().ok().zip(target).map(|(after, before)| after.saturating_sub(before));
             sum.target_cpu_ns = sum.target_cpu_ns.zip(spent).map(|(a, b)| a + b);
-            sum.stages = self.node.stats().since(&before);
-            nics::add(&mut sum.nics, &nics, &self.node.nics());
+            let after = self.node.observe();
+            let seen = after.since(&before);
+            sum.limit = LimitLine::of(&limit(&seen, self.node.config()));
+            sum.stages = seen.graph;
+            nics::add(&mut sum.nics, &before.nics, &after.nics);
             sum.rates.push(round.tally.gb_per_s());
             sum.tally.merge(&round.tally, false);
             for (all, more) in sum.submitted.iter_mut().zip(&round.submitted) {
@@ -338,6 +346,7 @@ fn line(args: &Args, size: u64, mut sum: Sum, wrong: Option<u64>) -> Line {
         errors: tally.errors,
         stages: sum.stages.stages.iter().map(stage_line).collect(),
         nics,
+        limit: sum.limit,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use pipeline_node::admin::LimitLine;
 use serde::Serialize;
 
 use super::nics::NicLine;
@@ -58,6 +59,8 @@ pub struct Line {
     pub stages: Vec<StageLine>,
     /// By NIC.
     pub nics: Vec<NicLine>,
+    /// What held this side back in the last round.
+    pub limit: LimitLine,
 }
 
 /// One stage while that size ran.
@@ -140,6 +143,13 @@ pub fn stage_table(stages: &[StageLine]) -> String {
     table
 }
 
+/// The line that says what limited, and what to try.
+pub fn foot(limit: &LimitLine) -> String {
+    let knob = limit.knob.as_ref();
+    let knob = knob.map(|k| format!("; try {} = {} (now {})", k.path, k.better, k.now)).unwrap_or_default();
+    format!("  limited by {}: {}{knob}\n", limit.because, limit.words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +192,7 @@ mod tests {
                 blocked_pct: 1.0,
             }],
             nics: Vec::new(),
+            limit: LimitLine::default(),
         }
     }
 
@@ -193,7 +204,7 @@ mod tests {
         let wanted = "bytes op batch depth gb_per_s_avg gb_per_s_peak gbit_per_s_avg mreq_per_s p50_us p90_us \
                       p99_us p999_us max_us cpu_s_per_gb_initiator cpu_s_per_gb_target ceiling_gb_per_s \
                       ceiling_pct ceiling_cpu_s_per_gb_initiator ceiling_cpu_s_per_gb_target confirmed_bytes \
-                      wrong errors stages nics";
+                      wrong errors stages nics limit";
         let mut wanted: Vec<_> = wanted.split_whitespace().map(str::to_owned).collect();
         keys.sort();
         wanted.sort();

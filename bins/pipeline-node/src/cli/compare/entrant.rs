@@ -117,6 +117,7 @@ fn bystander(mut config: Config, target_is_named: bool) -> Config {
     config.node.listen = "127.0.0.1:0".into();
     config.node.advertise.clear();
     config.metrics_listen = None;
+    config.admin_socket = None;
     if !target_is_named {
         config.auth_key_file = None;
     }

@@ -1,9 +1,8 @@
 //! `explain`: which way a transfer to a peer would take, and why not another one. Contacts the peer and moves nothing.
 //! Deliberately without any rule of its own: it prints what the engine says of its stages.
 
+mod live;
 mod matrix;
-mod nics;
-mod text;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use clap::Args as ClapArgs;
 use pipeline_configs::Config;
 use pipeline_node::explain::Explanation;
-use pipeline_node::{Access, Engine, Peer, Segment};
+use pipeline_node::{Engine, Peer, explained};
 
 use super::exit::{Failure, Outcome};
 use super::{failures, file};
@@ -24,13 +23,15 @@ const LANES: Duration = Duration::from_secs(2);
 
 /// Show which transport, NIC and lanes a transfer to a peer would take, and why; contacts it, moves nothing.
 ///
-/// Exit 0 when both directions have a way, 1 when one has none or the segment is not there, 69 when the peer cannot be
-/// reached.
+/// Exit 0 when both directions have a way and a lane lives, 1 when one has none, no lane can be had, or the segment is not there
+/// or does not allow what the file needs; 69 when the peer cannot be reached. With --node a running node is asked about a peer
+/// that it has opened: nothing is contacted.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   pipeline-node explain 10.0.0.2:7001                # with the preset `tcp`
   pipeline-node explain decode-1 kv -c node.toml     # a peer of [peers], and what its segment `kv` allows
   pipeline-node explain decode-1 -c node.toml --set 'stages.route.prefer=[\"tcp\"]'
+  pipeline-node explain decode-1 --node prefill-0    # what a running node would take now
   pipeline-node explain --matrix -c node.toml        # which NICs are near to which memory of this machine; no peer
   pipeline-node explain --matrix --json -c node.toml > matrix.json   # as Mooncake's priority matrix
   pipeline-node explain decode-1 -c node.toml --json | jq '.routes[].write.chosen.transport'")]
@@ -39,7 +40,11 @@ pub struct Args {
     #[arg(required_unless_present = "matrix", conflicts_with = "matrix")]
     peer: Option<String>,
     /// A segment of it: what it allows.
+    #[arg(conflicts_with = "node")]
     segment: Option<String>,
+    /// Ask this running node, by its name or its admin socket, in place of a node made from a file.
+    #[arg(long, value_name = "NAME|SOCKET", conflicts_with_all = ["matrix", "config", "set"])]
+    node: Option<String>,
     /// The file of this side; without it the preset `tcp`.
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -65,6 +70,9 @@ pub struct Args {
 /// # Errors
 /// As the table of exit codes says.
 pub fn run(args: &Args) -> Outcome {
+    if let (Some(node), Some(peer)) = (&args.node, &args.peer) {
+        return live::run(node, peer, args.json);
+    }
     let loaded = file::load(&file::source(args.config.as_deref(), &args.set))?;
     let Some(peer) = &args.peer else {
         return matrix::run(&loaded.config, args.transport.as_deref(), args.sys.as_deref(), args.json);
@@ -78,11 +86,11 @@ pub fn run(args: &Args) -> Outcome {
     };
     let explained = with_lanes(&node, &peer);
     let text = match args.json {
-        true => format!("{}\n", text::json(&explained, segment.as_ref())),
-        false => text::plain(&explained, segment.as_ref()),
+        true => format!("{}\n", explained::json(&explained, segment.as_ref())),
+        false => explained::plain(&explained, segment.as_ref()),
     };
     file::print(&text)?;
-    judge(&explained, segment.as_ref())
+    explained::verdict(&explained, segment.as_ref()).map_or(Ok(()), |why| Err(Failure::failed(why)))
 }
 
 /// The same node, out of the way of the one that may run from this file: no segments, a port of its own, and nothing that
@@ -114,25 +122,4 @@ fn is_linked(explained: &Explanation) -> bool {
     let ways = explained.routes.iter().flat_map(|r| [&r.read, &r.write]);
     let mut nics = ways.filter_map(|way| way.chosen.as_ref()).flat_map(|chosen| &chosen.nics);
     nics.all(|nic| nic.live >= nic.wanted)
-}
-
-fn judge(explained: &Explanation, segment: Option<&Segment>) -> Outcome {
-    let barren = explained.routes.iter().find(|r| r.read.chosen.is_none() && r.write.chosen.is_none());
-    if let Some(route) = barren {
-        return Err(Failure::failed(format!("stage `{}` has no way to {}", route.stage, explained.label)));
-    }
-    let half = explained.routes.iter().find(|r| r.read.chosen.is_none() || r.write.chosen.is_none());
-    if let Some(route) = half {
-        let what = if route.read.chosen.is_none() { "READs" } else { "WRITEs" };
-        return Err(Failure::failed(format!(
-            "stage `{}` has no way for {what} to {}",
-            route.stage, explained.label
-        )));
-    }
-    match segment {
-        Some(segment) if segment.access().is_none_or(|access| access == Access::Local) => {
-            Err(Failure::failed(format!("segment `{}` allows neither READ nor WRITE", segment.name())))
-        }
-        _ => Ok(()),
-    }
 }

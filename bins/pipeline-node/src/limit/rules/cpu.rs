@@ -10,6 +10,8 @@ use super::super::{Because, Knob, Limit, Rule, knob};
 const OVER: f64 = 1.1;
 /// And workers wait for a CPU this part of the time in which they could run.
 const WAITING: f64 = 0.2;
+/// Where others have the CPUs: workers wait for this part of that time.
+const HALF: f64 = 0.5;
 /// A pool that looks for work without sleeping costs this many CPUs at least, to be what is wrong.
 const LOOKING: f64 = 0.5;
 /// Who looks for so long without sleeping, and does not adapt, takes CPUs from those who have work.
@@ -21,6 +23,31 @@ pub(crate) const RULE: Rule = Rule {
     says: "threads of the process want a tenth more CPUs than it may use, and workers wait for one a fifth of the time in which they could run",
     apply,
 };
+
+/// The CPUs are not this process's own to have.
+pub(crate) const OTHERS: Rule = Rule {
+    because: Because::Cpu,
+    says: "nothing of this node is full, and its workers wait for a CPU half of the time in which they could run: other programs have them",
+    apply: others,
+};
+
+fn others(look: &Look<'_>) -> Option<Limit> {
+    let (ran, waited) =
+        look.workers().iter().fold((0, 0), |(ran, waited), w| (ran + w.cpu_ns, waited + w.cpu_wait_ns));
+    let waiting = waited as f64 / ((ran + waited) as f64).max(1.0);
+    // Less than that of one thread's time is no matter, whatever part it is.
+    if waiting < HALF || look.share(waited) < WAITING {
+        return None;
+    }
+    let words = format!(
+        "workers wait for a CPU {} of the time in which they could run, and this process wants only {:.1} of {:.1}: other programs have \
+         them",
+        percent(waiting),
+        look.wanted_cpus(),
+        look.cpus
+    );
+    Some(Limit { stage: None, because: Because::Cpu, words, knob: None })
+}
 
 fn apply(look: &Look<'_>) -> Option<Limit> {
     let wanted = look.wanted_cpus();

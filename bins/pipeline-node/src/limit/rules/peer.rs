@@ -6,7 +6,7 @@ use pipeline_stages::traffic::PeerStats;
 use super::super::look::{Look, percent, time};
 use super::super::{Because, Limit, Rule, knob};
 
-/// Of the slices under way, so many are with the peers: the rest of the node has little to do with their time.
+/// Of their time, slices are with peers for so much: the rest of the node has little to do with it.
 const ON_THE_WIRE: f64 = 0.75;
 
 /// Requests wait, and nothing moves.
@@ -16,10 +16,10 @@ pub(crate) const GONE: Rule = Rule {
     apply: gone,
 };
 
-/// Three quarters of all slices under way are with peers.
+/// Slices are with peers for three quarters of their time.
 pub(crate) const SLOW: Rule = Rule {
     because: Because::Peer,
-    says: "workers have time, nothing is full, and three quarters of the slices under way are with peers",
+    says: "workers have time, nothing is full, and slices are with peers for three quarters of their time",
     apply: slow,
 };
 
@@ -57,19 +57,20 @@ fn stands(peer: &PeerStats) -> String {
 }
 
 fn slow(look: &Look<'_>) -> Option<Limit> {
-    let (with_peers, all) =
-        (look.outstanding(), look.interval.usage.slices.max(look.interval.usage.requests));
-    let share = with_peers as f64 / f64::from(all.max(1));
-    if with_peers == 0 || share < ON_THE_WIRE {
+    let share = look.with_peers();
+    if share < ON_THE_WIRE {
         return None;
     }
-    let slowest = look.interval.peers.iter().max_by_key(|peer| peer.outstanding)?;
+    let slowest = look
+        .interval
+        .peers
+        .iter()
+        .max_by_key(|peer| peer.bytes_read + peer.bytes_written + peer.outstanding)?;
     let words = format!(
-        "{} of the slices under way are with peers, most with `{}` ({} on {} lanes), and this node's workers have time: \
-         the wire or the peer is slower",
+        "slices are with peers for {} of their time, most with `{}` (on {} lanes), and this node's workers have time: the wire or \
+         the peer is slower",
         percent(share),
         slowest.label,
-        slowest.outstanding,
         slowest.links
     );
     Some(Limit { stage: None, because: Because::Peer, words, knob: knob::lanes(look) })

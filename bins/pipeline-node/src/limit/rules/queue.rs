@@ -12,6 +12,10 @@ const BLOCKED: f64 = 0.15;
 const WAITS: f64 = 4.0;
 /// And as long as this, at least: a hop costs that by itself.
 const HOP_NS: f64 = 1_000.0;
+/// And it is this part of the whole time that slices are under way.
+const PART: f64 = 0.2;
+/// A queue of fewer batches than this.
+const TINY: usize = 8;
 /// The stage behind it has time: it is busy for less than this.
 const HAS_TIME: f64 = 0.6;
 
@@ -25,7 +29,7 @@ pub(crate) const FULL: Rule = Rule {
 /// Hand-overs dominate.
 pub(crate) const HAND_OVER: Rule = Rule {
     because: Because::Queue,
-    says: "slices wait in a queue four times as long as the stage behind it works on them, and that stage has time",
+    says: "slices wait in a queue four times as long as the stage behind it works on them, a fifth of all their time, and that stage has time",
     apply: hand_over,
 };
 
@@ -51,7 +55,7 @@ fn full(look: &Look<'_>) -> Option<Limit> {
 fn fullest<'a>(look: &Look<'a>) -> Option<(&'a EdgeDecl, &'a EdgeStats, f64)> {
     let queues = look.edges().filter(|(edge, _)| matches!(edge.mode, Mode::Queue { .. }));
     let blocked = |edge: &EdgeDecl, figures: &EdgeStats| match edge.from.and_then(|from| look.stage(from)) {
-        Some(from) => look.share(from.blocked_ns) / from.threads.max(1) as f64,
+        Some(from) => look.share(figures.blocked_ns) / from.threads.max(1) as f64,
         // At the entrance whoever submits is turned away: no time of ours is lost, only theirs.
         None => figures.rejected as f64 / (figures.pushed + figures.rejected).max(1) as f64,
     };
@@ -73,7 +77,10 @@ fn hand_over(look: &Look<'_>) -> Option<Limit> {
         stage.name,
         time(service)
     );
-    let knob = knob::inline(look, edge).or_else(|| awake(look, at));
+    // One that hardly holds anything makes both sides wait for each other, batch by batch.
+    let tiny = figures.capacity < TINY;
+    let knob = if tiny { knob::longer(look, edge) } else { None };
+    let knob = knob.or_else(|| knob::inline(look, edge)).or_else(|| awake(look, at));
     Some(Limit { stage: Some(stage.name.clone()), because: Because::Queue, words, knob })
 }
 
@@ -82,8 +89,10 @@ fn excess(look: &Look<'_>, at: usize, stage: &StageStats) -> Option<f64> {
     look.queues_to(at).next()?;
     let (wait, service) = middles(stage);
     let busy = look.share(stage.busy_ns) / stage.threads.max(1) as f64;
-    let is_one = wait > HOP_NS && wait > WAITS * service && busy < HAS_TIME;
-    is_one.then(|| stage.wait.sum() as f64)
+    let all = stage.wait.sum() as f64;
+    let is_much = look.part_of_all(all).is_none_or(|part| part > PART);
+    let is_one = wait > HOP_NS && wait > WAITS * service && busy < HAS_TIME && is_much;
+    is_one.then_some(all)
 }
 
 fn middles(stage: &StageStats) -> (f64, f64) {

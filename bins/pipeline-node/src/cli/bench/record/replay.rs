@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use pipeline_configs::Loaded;
-use pipeline_node::{Engine, Peer, Region, Segment};
+use pipeline_node::admin::LimitLine;
+use pipeline_node::{Engine, Peer, Region, Segment, limit};
 
 use super::Kept;
 use super::form::{Record, RecordError};
@@ -105,12 +106,14 @@ fn touch(region: &Region) -> Result<(), String> {
 fn measure(play: &Play<'_>, peers: &[Peer], kept: &Kept) -> (Played, Sum) {
     let of_targets = || peers.iter().map(|peer| peer.cpu_ns().ok()).sum::<Option<u64>>();
     play.engine.reset_peaks();
-    let (before, nics_before) = (play.engine.stats(), play.engine.nics());
+    let before = play.engine.observe();
     let (cpu, targets) = (cpu_ns(), of_targets());
     let mut played = kept.over(|| play.run());
     let cpu_ns = cpu_ns() - cpu;
     let targets = of_targets().zip(targets).map(|(after, before)| after.saturating_sub(before));
     let tally = std::mem::replace(&mut played.tally, Tally::new());
+    let after = play.engine.observe();
+    let seen = after.since(&before);
     let mut sum = Sum {
         rates: vec![tally.gb_per_s()],
         tally,
@@ -118,10 +121,11 @@ fn measure(play: &Play<'_>, peers: &[Peer], kept: &Kept) -> (Played, Sum) {
         submitted: Vec::new(),
         cpu_ns,
         target_cpu_ns: targets,
-        stages: play.engine.stats().since(&before),
+        limit: LimitLine::of(&limit(&seen, play.engine.config())),
+        stages: seen.graph,
         nics: Vec::new(),
     };
-    nics::add(&mut sum.nics, &nics_before, &play.engine.nics());
+    nics::add(&mut sum.nics, &before.nics, &after.nics);
     (played, sum)
 }
 

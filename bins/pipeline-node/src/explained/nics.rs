@@ -3,10 +3,11 @@
 
 use std::fmt::Write as _;
 
+use pipeline_configs::Location;
 use pipeline_configs::units::show_bits_per_second;
 use pipeline_graph::plan::readable_bytes;
-use pipeline_node::Location;
-use pipeline_node::explain::{Chosen, FromPlace, NicLanes};
+use pipeline_stages::explain::{Chosen, FromPlace, NicLanes};
+use pipeline_stages::topology::Nearness;
 use serde_json::{Value, json};
 
 /// For people.
@@ -77,7 +78,7 @@ pub fn json(chosen: &Chosen) -> (Value, Value) {
 }
 
 fn of_place(from: &FromPlace) -> Value {
-    let group = |(near, nics): &(pipeline_node::Nearness, Vec<String>)| json!({ "nearness": near.to_string(), "near": near.is_near(), "nics": nics });
+    let group = |(near, nics): &(Nearness, Vec<String>)| json!({ "nearness": near.to_string(), "near": near.is_near(), "nics": nics });
     let passed =
         from.passed.iter().map(|(nic, why)| json!({ "nic": nic, "why": why.word(), "text": why.text() }));
     json!({

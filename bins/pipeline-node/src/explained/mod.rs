@@ -2,12 +2,18 @@
 
 use std::fmt::Write as _;
 
+mod nics;
+mod verdict;
+
 use pipeline_graph::plan::readable_bytes;
-use pipeline_node::explain::{Chosen, Decision, Explanation, ForeignPeer, Why};
-use pipeline_node::{Access, PeerState, Segment};
+use pipeline_stages::explain::{Chosen, Decision, Explanation, ForeignPeer, Why};
+use pipeline_stages::peer::PeerState;
+use pipeline_transports::Access;
 use serde_json::{Value, json};
 
-use super::nics;
+use crate::peer::Segment;
+
+pub use verdict::verdict;
 
 /// For people.
 pub fn plain(explained: &Explanation, segment: Option<&Segment>) -> String {
@@ -32,6 +38,10 @@ pub fn plain(explained: &Explanation, segment: Option<&Segment>) -> String {
             decision(&mut text, "READ", &route.read);
             decision(&mut text, "WRITE", &route.write);
         }
+    }
+    if let Some(stage) = &explained.reads_back {
+        let _ =
+            writeln!(text, "\nchecked   stage `{stage}` reads back what was written: WRITEs need READ too");
     }
     let (bytes, slices) = (readable_bytes(explained.window_bytes), explained.window_slices);
     let _ = writeln!(text, "\nwindow    {bytes} and {slices} slices in flight to one peer");
@@ -104,7 +114,7 @@ fn access(access: Option<Access>) -> &'static str {
 /// For programs.
 pub fn json(explained: &Explanation, segment: Option<&Segment>) -> Value {
     let offer = |(name, kind): &(String, String)| json!({ "name": name, "type": kind });
-    let route = |r: &pipeline_node::explain::Route| json!({ "stage": r.stage, "read": decided(&r.read), "write": decided(&r.write) });
+    let route = |r: &pipeline_stages::explain::Route| json!({ "stage": r.stage, "read": decided(&r.read), "write": decided(&r.write) });
     json!({
         "peer": explained.label, "name": explained.name, "state": format!("{:?}", explained.state).to_lowercase(),
         "foreign": explained.foreign.as_ref().map(|f| json!({ "transport": f.transport, "protocol": f.protocol })),
@@ -115,7 +125,8 @@ pub fn json(explained: &Explanation, segment: Option<&Segment>) -> Value {
         })),
         "routes": explained.routes.iter().map(route).collect::<Vec<_>>(),
         "window_bytes": explained.window_bytes, "window_slices": explained.window_slices,
-        "coalesce_bytes": explained.coalesce_bytes,
+        "coalesce_bytes": explained.coalesce_bytes, "lane_error": explained.lane_error,
+        "reads_back": explained.reads_back,
     })
 }
 

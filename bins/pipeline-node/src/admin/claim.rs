@@ -1,0 +1,187 @@
+//! A path that becomes this node's socket: mode 0600 from the first moment, whatever the process's umask; what a node that was
+//! killed has left there makes room, and a node that lives does not. At the end it is removed, if it is still ours.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Connections that wait to be taken.
+const BACKLOG: i32 = 64;
+/// How long another start in the same folder is waited for; it takes a moment, unless somebody keeps the lock on purpose.
+const LOCKED: Duration = Duration::from_secs(1);
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClaimError {
+    /// A node answers there.
+    #[error(
+        "{path}: another node answers there (pid {pid}): give this one another `socket` under [admin], or another name"
+    )]
+    Taken {
+        /// The path.
+        path: String,
+        /// Its process.
+        pid: i32,
+    },
+    /// What is there is no socket.
+    #[error("{0}: there is something that is no socket: remove it, or name another `socket` under [admin]")]
+    NoSocket(String),
+    /// The system refuses.
+    #[error("{path}: {why}{help}")]
+    System {
+        /// The path.
+        path: String,
+        /// Why.
+        why: io::Error,
+        /// What to do about it.
+        help: &'static str,
+    },
+}
+
+/// A bound socket, removed when this goes.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    path: PathBuf,
+    /// Device and inode: somebody else may have replaced it meanwhile.
+    node: (u64, u64),
+}
+
+impl Claim {
+    /// Binds it.
+    ///
+    /// # Errors
+    /// [`ClaimError`], with the path.
+    pub(crate) fn new(path: &Path) -> Result<(Self, UnixListener), ClaimError> {
+        let failed = |help| {
+            move |why: Errno| ClaimError::System { path: path.display().to_string(), why: why.into(), help }
+        };
+        let name = SocketAddrUnix::new(path)
+            .map_err(failed(": a path of a socket has at most 107 bytes; name a shorter one"))?;
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder, flags, Mode::empty())
+            .map_err(failed(": the folder of the socket must be there"))?;
+        // Held until the socket is bound: two starts must not both find a dead one.
+        lock(&folder);
+        make_room(path)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let socket = socket.map_err(failed(""))?;
+        // The file gets the mode of the descriptor, so that there is no moment in which others may connect.
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(failed(""))?;
+        rustix::net::bind(&socket, &name).map_err(failed(""))?;
+        // What a umask took away that its owner needs.
+        rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR).map_err(failed(""))?;
+        rustix::net::listen(&socket, BACKLOG).map_err(failed(""))?;
+        let stat = rustix::fs::stat(path).map_err(failed(""))?;
+        Ok((Self { path: path.to_owned(), node: (stat.st_dev, stat.st_ino) }, socket.into()))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let is_ours = rustix::fs::lstat(&self.path).is_ok_and(|s| (s.st_dev, s.st_ino) == self.node);
+        if is_ours {
+            let _ = rustix::fs::unlink(&self.path);
+        }
+    }
+}
+
+/// Waits for the lock of a folder. Without it (a file system that has none, somebody who keeps it) things go on: what it
+/// prevents is rare, and found by `bind`.
+fn lock(folder: impl AsFd) {
+    let begin = Instant::now();
+    while let Err(Errno::WOULDBLOCK) = rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        if begin.elapsed() > LOCKED {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Removes what a dead node has left.
+fn make_room(path: &Path) -> Result<(), ClaimError> {
+    let shown = || path.display().to_string();
+    let Ok(stat) = rustix::fs::lstat(path) else { return Ok(()) };
+    if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Socket {
+        return Err(ClaimError::NoSocket(shown()));
+    }
+    if let Ok(stream) = UnixStream::connect(path)
+        && let Some(pid) = listener_of(&stream)
+    {
+        return Err(ClaimError::Taken { path: shown(), pid });
+    }
+    match rustix::fs::unlink(path) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(why) => Err(ClaimError::System { path: shown(), why: why.into(), help: "" }),
+    }
+}
+
+/// The process that listens there, if it lives. Its forked children may keep a socket open that nobody listens at any more.
+fn listener_of(stream: &UnixStream) -> Option<i32> {
+    let pid = rustix::net::sockopt::socket_peercred(stream).ok()?.pid;
+    let lives = !matches!(rustix::process::test_kill_process(pid), Err(Errno::SRCH));
+    lives.then(|| pid.as_raw_nonzero().get())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    /// A socket is its owner's only, whatever the umask; while its node lives nobody gets it; it goes with its node, and what
+    /// a killed one has left makes room. What is no socket stays.
+    #[test]
+    fn one_node_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let (claim, listener) = Claim::new(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        let taken = Claim::new(&path).unwrap_err().to_string();
+        assert!(
+            taken.contains(&format!("another node answers there (pid {})", std::process::id())),
+            "{taken}"
+        );
+        drop((claim, listener));
+        assert!(!path.exists());
+
+        let (claim, listener) = Claim::new(&path).unwrap();
+        std::mem::forget(claim);
+        drop(listener);
+        assert!(path.exists(), "as a killed node leaves it");
+        let (claim, _listener) = Claim::new(&path).unwrap();
+        // Somebody replaced it: that is not ours to remove.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "not a socket").unwrap();
+        drop(claim);
+        assert!(Claim::new(&path).unwrap_err().to_string().contains("no socket"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a socket");
+    }
+
+    /// A path that cannot be one says what is wrong with it.
+    #[test]
+    fn impossible_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = |path: &Path| Claim::new(path).unwrap_err().to_string();
+        let missing = error(&folder.path().join("no/a.sock"));
+        assert!(missing.contains("the folder of the socket must be there"), "{missing}");
+        let long = error(&folder.path().join("x".repeat(200)));
+        assert!(long.contains("at most 107 bytes"), "{long}");
+    }
+}
