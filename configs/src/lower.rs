@@ -106,6 +106,7 @@ pub fn lower(
     let peers = peers::read(root.get("peers"), &graph.transports, &mut scope);
     let segments = segments::read(root.get("segments"), &mut scope);
     let settings = settings::read(root, &mut scope);
+    graph.blueprint.untimed = !settings.stats;
     let directory = directory::read(root.get("directory"), &mut scope);
     let nics = nics::read(root, &graph.transports, &mut scope);
     transports::describe(&mut graph.transports, &nics);

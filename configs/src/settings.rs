@@ -1,4 +1,4 @@
-//! The small tables: `[auth]`, `[admin]`, `[metrics]`, `[log]`, `[drain]`.
+//! The small tables: `[auth]`, `[admin]`, `[metrics]`, `[stats]`, `[log]`, `[drain]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +39,17 @@ pub const METRICS: &[Key] = &[Key {
     required: false,
     doc: "Address and port where `GET /metrics` answers Prometheus text (docs/metrics.md); without it metrics are not served.",
     change: Change::Rebuild,
+    ..Key::PLAIN
+}];
+
+/// Keys of `[stats]`.
+pub const STATS: &[Key] = &[Key {
+    name: "enabled",
+    kind: Kind::Flag,
+    default: Some("true"),
+    required: false,
+    doc: "Whether waits, services and holds of stages and the time of requests are measured. Without it they read 0 or nothing; what is counted is counted all the same.",
+    change: Change::Restart,
     ..Key::PLAIN
 }];
 
@@ -84,6 +95,8 @@ pub struct Settings {
     pub admin_socket: Option<PathBuf>,
     /// `[metrics] listen`.
     pub metrics_listen: Option<String>,
+    /// `[stats] enabled`.
+    pub stats: bool,
     /// `[drain] timeout`.
     pub drain_timeout: Duration,
     /// `[log] level`.
@@ -92,17 +105,19 @@ pub struct Settings {
     pub log_json: bool,
 }
 
-/// Reads the five tables.
+/// Reads the six tables.
 pub fn read(root: &Table, scope: &mut Scope<'_>) -> Settings {
     let auth = table(root, "auth", AUTH, scope);
     let admin = table(root, "admin", ADMIN, scope);
     let metrics = table(root, "metrics", METRICS, scope);
+    let stats = table(root, "stats", STATS, scope);
     let drain = table(root, "drain", DRAIN, scope);
     let log = table(root, "log", LOG, scope);
     Settings {
         auth_key_file: auth.values.text("key_file").map(PathBuf::from),
         admin_socket: admin.values.text("socket").map(PathBuf::from),
         metrics_listen: metrics.values.text("listen").map(str::to_owned),
+        stats: stats.values.flag("enabled"),
         drain_timeout: drain.values.time("timeout").unwrap_or_default(),
         log_level: log.values.text("level").unwrap_or("info").to_owned(),
         log_json: log.values.text("format") == Some("json"),

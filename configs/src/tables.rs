@@ -26,6 +26,7 @@ pub const TOP: &[&str] = &[
     "auth",
     "admin",
     "metrics",
+    "stats",
     "log",
     "drain",
 ];
@@ -43,6 +44,7 @@ const SINGLE: &[(&str, &[Key], &str)] = &[
     ("auth", settings::AUTH, "How peers prove who they are."),
     ("admin", settings::ADMIN, "Talking to a running node."),
     ("metrics", settings::METRICS, "Figures for monitoring."),
+    ("stats", settings::STATS, "What a node measures of itself."),
     ("log", settings::LOG, "What is logged, on stderr. `RUST_LOG` beats `level`."),
     ("drain", settings::DRAIN, "How a node stops."),
 ];

@@ -43,6 +43,7 @@ pub mod seats;
 pub mod segments;
 mod serve;
 mod spec;
+mod stays;
 mod sync;
 #[cfg(test)]
 mod testing;

@@ -15,6 +15,7 @@ use crate::ledger::Slot;
 use crate::list::List;
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
+use crate::stays::Stays;
 use crate::world::Own;
 
 /// Its entry in the catalogue.
@@ -55,7 +56,8 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     scratch.wake(&seat.waker);
     world.ledger.holders.add(seat.waker.clone());
     let holding = Holding::new(&world.ledger, world.time.now(), making.ix());
-    Ok(Box::new(ReadBack { world, stage: making.ix(), holding, waiting: List::default() }))
+    let stays = Stays::of(seat);
+    Ok(Box::new(ReadBack { world, stage: making.ix(), holding, stays, waiting: List::default() }))
 }
 
 #[repr(align(128))]
@@ -63,6 +65,8 @@ struct ReadBack {
     world: Own,
     stage: StageIx,
     holding: Holding,
+    /// How long slices wait for a piece.
+    stays: Stays,
     /// Those that wait for a piece, or for room on the port `again`.
     /// All of them are watched, so they end with the wheel if this stage panics.
     waiting: List,
@@ -85,7 +89,7 @@ impl ReadBack {
     }
 
     /// Sends those that wait on, as long as there are pieces and room. Whether any went.
-    fn send(&mut self, out: &mut Outlet<Key>) -> bool {
+    fn send(&mut self, out: &mut Outlet<Key>, now: Nanos) -> bool {
         let world = self.world.clone();
         let (ledger, mut any) = (&*world.ledger, false);
         let Some(scratch) = ledger.scratch() else { return false };
@@ -96,6 +100,7 @@ impl ReadBack {
             }
             self.waiting.remove(ledger, position);
             self.holding.let_go(ledger, position);
+            self.stays.end(ledger.at(position), now);
             // Nothing of the first way may speak for this one.
             if let Some(key) = ledger.renew(old) {
                 self.holding.grasp(key);
@@ -119,26 +124,31 @@ impl Stage<Key> for ReadBack {
                     if out.push(OUT, key).is_err() {
                         return Flow::More;
                     }
+                    self.stays.passed(1);
                 } else if let Some(code) = self.objection(slot, cx.now) {
                     self.holding.doom(ledger, ledger.position(key), code);
                 } else {
                     let position = ledger.position(key);
                     self.holding.hold(ledger, position);
                     self.waiting.push(ledger, position);
+                    self.stays.begin(slot, cx.now);
                 }
             }
             input.pop();
         }
-        self.send(out);
+        self.send(out, cx.now);
         self.holding.bury(ledger, out, FAILED);
         Flow::Done
     }
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         let world = self.world.clone();
-        let Self { holding, waiting, .. } = self;
-        holding.doom_overdue(&world.ledger, cx.now, |position| waiting.remove(&world.ledger, position));
-        let sent = self.send(out);
+        let Self { holding, waiting, stays, .. } = self;
+        holding.doom_overdue(&world.ledger, cx.now, |position| {
+            waiting.remove(&world.ledger, position);
+            stays.end(world.ledger.at(position), cx.now);
+        });
+        let sent = self.send(out, cx.now);
         let buried = self.holding.bury(&world.ledger, out, FAILED);
         match sent || buried {
             true => Polled::Busy,

@@ -16,6 +16,7 @@ use crate::ledger::Slot;
 use crate::list::List;
 use crate::reason::{Code, StageIx};
 use crate::spec::{Making, ports};
+use crate::stays::Stays;
 use crate::world::Own;
 
 /// Its entry in the catalogue.
@@ -62,7 +63,16 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
     let backoff = values.time("backoff").map_or(1_000_000, |t| t.as_nanos() as Nanos);
     let attempts = values.number("attempts").unwrap_or(3).clamp(1, 255) as u32;
     let holding = Holding::new(&world.ledger, world.time.now(), making.ix());
-    Ok(Box::new(Retry { world, stage: making.ix(), attempts, backoff, holding, rested: List::default() }))
+    let stays = Stays::of(seat);
+    Ok(Box::new(Retry {
+        world,
+        stage: making.ix(),
+        attempts,
+        backoff,
+        holding,
+        stays,
+        rested: List::default(),
+    }))
 }
 
 #[repr(align(128))]
@@ -72,6 +82,8 @@ struct Retry {
     attempts: u32,
     backoff: Nanos,
     holding: Holding,
+    /// How long slices rest.
+    stays: Stays,
     /// Those that have rested and wait for room.
     rested: List,
 }
@@ -87,6 +99,7 @@ impl Retry {
         let rest = self.backoff.saturating_mul(1 << strikes.saturating_sub(1).min(16));
         let until = now.saturating_add(rest).min(slot.deadline());
         self.holding.hold_until(&world.ledger, position, until);
+        self.stays.begin(slot, now);
     }
 
     fn last_word(&self, slot: Slot, strikes: u32, now: Nanos) -> Option<Code> {
@@ -111,7 +124,7 @@ impl Retry {
         }
     }
 
-    fn send(&mut self, out: &mut Outlet<Key>) -> bool {
+    fn send(&mut self, out: &mut Outlet<Key>, now: Nanos) -> bool {
         let ledger = &*self.world.ledger;
         let mut any = false;
         while let Some(position) = self.rested.head() {
@@ -124,6 +137,7 @@ impl Retry {
                 self.holding.grasp(key);
                 let slot = ledger.at(position);
                 slot.set_code(Code::DONE);
+                self.stays.end(slot, now);
                 ledger.counted.retried();
                 if let Some(peer) = self.world.peers.get(slot.peer()) {
                     peer.retries.fetch_add(1, Relaxed);
@@ -153,7 +167,7 @@ impl Stage<Key> for Retry {
 
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         self.wake(cx.now);
-        let sent = self.send(out);
+        let sent = self.send(out, cx.now);
         let buried = self.holding.bury(&self.world.ledger, out, FAILED);
         match sent || buried {
             true => Polled::Busy,

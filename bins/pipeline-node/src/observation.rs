@@ -125,6 +125,9 @@ impl Engine {
 
     /// What requests and slices came to since the start. Subtract two with [`Counts::since`].
     pub fn counts(&self) -> Counts {
+        if self.here().is_err() {
+            return Counts::default();
+        }
         self.inner.world.counts()
     }
 

@@ -49,7 +49,7 @@ impl Drive {
 impl CqReap {
     /// What comes next and is done, as long as there is room: what most completions are, and nothing speaks against those.
     /// Whether any was.
-    pub(super) fn deliver_done(&mut self, at: usize, out: &mut Outlet<Key>) -> bool {
+    pub(super) fn deliver_done(&mut self, at: usize, out: &mut Outlet<Key>, now: Nanos) -> bool {
         let ledger = &*self.world.ledger;
         let drive = &mut self.drives[at];
         let (mut keys, mut n, mut bytes, mut lane) = ([Key::default(); BATCH], 0, [0; 2], Run::default());
@@ -62,8 +62,9 @@ impl CqReap {
         for completion in done {
             let key = Key::from_raw(completion.id.0);
             let Some(slot) = ledger.unpost_of(key, completion.link) else { break };
-            if slot.is_watched() {
+            if slot.is_watched_or_stamped() {
                 self.holding.let_go(ledger, ledger.position(key));
+                self.stays.end(slot, now);
             }
             if lane.link != completion.link {
                 lane.settle(&mut self.links, &mut bytes);

@@ -114,6 +114,7 @@ impl CqReap {
         while let Some((mut slices, confirmed)) = self.fencing.settled() {
             while let Some(position) = slices.pop(ledger) {
                 self.holding.let_go(ledger, position);
+                self.stays.end(ledger.at(position), now);
                 let unknown = (!confirmed).then(|| Code::new(Reason::Undetermined, self.stage));
                 match unknown.or_else(|| ledger.verdict(ledger.at(position), now, self.stage)) {
                     Some(code) => self.holding.doom(ledger, position, code),

@@ -28,6 +28,7 @@ use crate::peer::LinkLife;
 use crate::reason::{Code, Reason, StageIx};
 use crate::seats::{self, Joined};
 use crate::spec::{Making, ports};
+use crate::stays::Stays;
 use crate::topology::speeds::Gauge;
 use crate::world::{Own, World};
 use fencing::Fencing;
@@ -97,6 +98,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         links: Links::with_capacity(links),
         closed: Vec::with_capacity(links),
         holding: Holding::new(&world.ledger, world.time.now(), making.ix()),
+        stays: Stays::of(seat),
         fencing: Fencing::default(),
         again: List::default(),
         overdue: Vec::new(),
@@ -154,6 +156,8 @@ struct CqReap {
     /// Closed links that control was not told of, because its channel was full, and who is to blame.
     closed: Vec<(LinkId, Option<Blame>)>,
     holding: Holding,
+    /// How long transports have slices; of those that wait for a fence, how long for that.
+    stays: Stays,
     /// Slices whose link must be fenced first.
     fencing: Fencing,
     /// Those whose link is: they leave by the port `retry`.
@@ -329,7 +333,7 @@ impl CqReap {
     fn deliver(&mut self, at: usize, out: &mut Outlet<Key>, now: Nanos) -> bool {
         let mut any = false;
         loop {
-            any |= self.deliver_done(at, out);
+            any |= self.deliver_done(at, out, now);
             let next = self.drives[at].completions.done().get(self.drives[at].next).copied();
             let Some(completion) = next else { break };
             let world = self.world.clone();
@@ -391,9 +395,9 @@ impl CqReap {
             return true;
         }
         self.holding.let_go(ledger, ledger.position(key));
-        let moved = &self.drives[at].seat.shared.moved;
-        let of_peer = lane.as_ref().map(|lane| &*lane.life.moved);
-        for moved in [Some(moved), of_peer].into_iter().flatten() {
+        self.stays.end(slot, now);
+        let of_nic = &self.drives[at].seat.shared.moved;
+        for moved in [Some(of_nic), lane.as_ref().map(|lane| &*lane.life.moved)].into_iter().flatten() {
             match completion.outcome {
                 Outcome::Done => moved.done_one(slot.op(), slot.len()),
                 _ => moved.failed(),
@@ -408,6 +412,7 @@ impl CqReap {
                 if port.is_none() {
                     self.fencing.wait(ledger, ledger.position(key), completion.link, &lane.life);
                     self.wait_for_fence(ledger.position(key), spoken.is_some(), now);
+                    self.stays.begin(slot, now);
                 }
             }
         }

@@ -15,9 +15,11 @@ const RESPITE: u32 = 1 << 3;
 const MISSING: u32 = 1 << 4;
 const CUT: u32 = 1 << 5;
 /// In a wheel.
-const WATCHED: u32 = 1 << 6;
+pub(super) const WATCHED: u32 = 1 << 6;
 /// Will be, if it is still here when its holder has looked at all.
 const DEFERRED: u32 = 1 << 7;
+/// Since when it is held is noted.
+pub(super) const STAMPED: u32 = 1 << 8;
 /// It stands for the rows of a strided request.
 pub(super) const ROWS: u32 = 1 << 9;
 /// Its other side is being read back, or has been.

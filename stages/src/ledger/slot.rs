@@ -55,7 +55,7 @@ impl<'a> Slot<'a> {
     }
 
     #[inline]
-    fn far(&self) -> &'a Far {
+    pub(super) fn far(&self) -> &'a Far {
         &self.ledger.slots.far[self.position as usize]
     }
 
@@ -239,7 +239,7 @@ impl<'a> Slot<'a> {
     pub(crate) fn set_rows(&self, rows: &Rows) {
         self.near.remote_region.store(rows.len, Relaxed);
         self.near.link.store(rows.local_stride, Relaxed);
-        self.far().remote_stride.store(rows.remote_stride, Relaxed);
+        self.far().apart.store(rows.remote_stride, Relaxed);
         self.raise(ROWS);
     }
 
@@ -264,7 +264,7 @@ impl<'a> Slot<'a> {
         self.has(ROWS).then(|| Rows {
             len: self.near.remote_region.load(Relaxed),
             local_stride: self.near.link.load(Relaxed),
-            remote_stride: self.far().remote_stride.load(Relaxed),
+            remote_stride: self.far().apart.load(Relaxed),
         })
     }
 

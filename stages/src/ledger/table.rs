@@ -28,8 +28,9 @@ pub(super) struct Near {
 #[derive(Default)]
 #[repr(align(32))]
 pub(crate) struct Far {
-    /// Of a strided request, from row to row there: only of a cover slice whose flags say so.
-    pub(super) remote_stride: AtomicU64,
+    /// Of a strided request's cover slice, whose flags say so, from row to row there. Of any other since when it is held, if its
+    /// flags say that this is noted.
+    pub(super) apart: AtomicU64,
     /// When it fires in the wheel of its holder, in ticks.
     pub(crate) wheel_tick: AtomicU64,
     /// Previous in the list.

@@ -31,6 +31,7 @@ use crate::mail::Event;
 use crate::peer::{LinkRef, Peer, PeerId, PeerState};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
+use crate::stays::Stays;
 use crate::world::{Own, World};
 use mix::{Lanes, Mix};
 use reach::Reach;
@@ -65,6 +66,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         waiting: (0..2 * peers).map(|_| Waiting::default()).collect(),
         ring: VecDeque::with_capacity(2 * peers),
         holding: Holding::new(&world.ledger, world.time.now(), making.ix()),
+        stays: Stays::of(seat),
         mixes: vec![Mix::default(); peers].into(),
         now: 0,
         reach: Reach::of(&making.config, making.stage, seat),
@@ -114,6 +116,8 @@ struct Chooser {
     /// Ways on which slices wait; each once.
     ring: VecDeque<Way>,
     holding: Holding,
+    /// How long slices wait for a link, or for room.
+    stays: Stays,
     /// What goes to each peer.
     mixes: Box<[Mix]>,
     /// Which transports have NICs to choose from.
@@ -236,7 +240,7 @@ impl Chooser {
             false => self.place(world, sight, key, slot, lanes, out),
         };
         match placed {
-            Placed::Sent => {}
+            Placed::Sent => self.stays.passed(1),
             Placed::Failed(reason) => self.fail(world, position, slot, reason),
             Placed::NoRoom | Placed::NoLink(_) | Placed::Unfenced(_) => {
                 let waiting = &mut self.waiting[way.0];
@@ -246,6 +250,7 @@ impl Chooser {
                 }
                 waiting.slices.push(&world.ledger, position);
                 self.holding.hold(&world.ledger, position);
+                self.stays.begin(slot, self.now);
                 if let Placed::NoLink(version) | Placed::Unfenced(version) = placed {
                     waiting.barren = version;
                     self.ask(world, slot, version);
@@ -284,9 +289,12 @@ impl Chooser {
             self.holding.grasp(key);
             self.waiting[way.0].slices.remove(&world.ledger, position);
             self.holding.let_go(&world.ledger, position);
-            let lanes = self.lanes(key, slot);
+            let (lanes, stamp) = (self.lanes(key, slot), slot.take_stamp());
             let placed = self.place(world, &mut sight, key, slot, lanes, out);
             self.holding.let_loose();
+            if let (Placed::Sent | Placed::Failed(_), Some(stamp)) = (&placed, stamp) {
+                self.stays.told(stamp, self.now);
+            }
             match placed {
                 Placed::Sent => {
                     self.waiting[way.0].barren = 0;
@@ -300,6 +308,7 @@ impl Chooser {
                     let waiting = &mut self.waiting[way.0];
                     waiting.slices.push_front(&world.ledger, position);
                     self.holding.hold(&world.ledger, position);
+                    stamp.into_iter().for_each(|stamp| slot.stamp(stamp));
                     waiting.barren = match not_yet {
                         Placed::NoLink(version) | Placed::Unfenced(version) => version,
                         _ => 0,
@@ -367,6 +376,7 @@ impl Stage<Key> for Select {
         while let Some(key) = input.peek() {
             let went = chooser.send_stretch(world, &mut sight, input, out);
             input.skip(went);
+            chooser.stays.passed(went);
             if went == 0 {
                 // It has to wait, it fails, or it goes where the others did not.
                 if let Some(slot) = world.ledger.live(key) {
@@ -382,10 +392,11 @@ impl Stage<Key> for Select {
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         let Self { world, chooser } = self;
         chooser.now = cx.now;
-        let waiting = &mut chooser.waiting;
+        let (waiting, stays) = (&mut chooser.waiting, &chooser.stays);
         chooser.holding.doom_overdue(&world.ledger, cx.now, |position| {
-            let way = Way::of(world.ledger.at(position));
-            waiting[way.0].slices.remove(&world.ledger, position);
+            let slot = world.ledger.at(position);
+            waiting[Way::of(slot).0].slices.remove(&world.ledger, position);
+            stays.end(slot, cx.now);
         });
         let mut any = false;
         for _ in 0..chooser.ring.len() {

@@ -4,6 +4,7 @@
 
 mod open;
 mod plan;
+mod rest;
 mod shortage;
 mod sizes;
 mod straight;
@@ -20,10 +21,11 @@ use pipeline_graph::{
 
 use crate::holding::Holding;
 use crate::key::Key;
-use crate::ledger::{Ends, Part, Shard, Slot};
+use crate::ledger::{Ends, Part, Shard, Slot, Stamp};
 use crate::peer::{PeerId, PeerView};
 use crate::reason::{Code, Reason, StageIx};
 use crate::spec::{Making, ports};
+use crate::stays::Stays;
 use crate::window::{Class, Grant, Short};
 use crate::world::{Own, World};
 use open::Open;
@@ -80,6 +82,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         shard,
         short: Shortage::default(),
         ends: world.ledger.counted.of(seat),
+        stays: Stays::of(seat),
         sizes: Sizes::of(&making.world, making.values()),
         open: (0..peers).map(|_| Open::default()).collect(),
         ring: VecDeque::with_capacity(peers),
@@ -99,6 +102,8 @@ struct Split {
     shard: Shard,
     /// Where it counts what it cuts.
     ends: Arc<Ends>,
+    /// How long requests are open.
+    stays: Stays,
     stage: StageIx,
     sizes: Sizes,
     /// Open requests by peer.
@@ -261,7 +266,7 @@ impl Split {
                     return short == Short::Pieces;
                 }
                 Err(code) => {
-                    self.leave(world, position);
+                    self.leave(world, position, turn.now);
                     self.holding.doom(&world.ledger, position, code);
                     turn.room -= 1;
                 }
@@ -284,10 +289,14 @@ impl Split {
     }
 
     /// Takes a request out of the ring.
-    fn leave(&mut self, world: &World, position: u32) {
-        let peer = world.ledger.at(position).peer();
-        self.open[peer.0 as usize].remove(&world.ledger, position);
+    fn leave(&mut self, world: &World, position: u32, now: Nanos) {
+        let cover = world.ledger.at(position);
+        self.open[cover.peer().0 as usize].remove(&world.ledger, position);
         self.holding.let_go(&world.ledger, position);
+        self.stays.end(cover, now);
+        if cover.rows().is_some() {
+            self.stays.since(world.ledger.batches.submitted_at(cover.batch()), now);
+        }
     }
 
     /// Cuts up to `most` slices off a request, or lets it go on whole.
@@ -325,7 +334,7 @@ impl Split {
         if is_whole {
             grant.bytes -= first.len;
             grant.slices -= 1;
-            self.pass(world, position, &first, out);
+            self.pass(world, position, &first, turn.now, out);
             return Ok(Step::Cut(1));
         }
         let most = most.min(grant.slices as usize).min(plan.left().div_ceil(first.len) as usize);
@@ -352,7 +361,7 @@ impl Split {
         // The cover slice counts as one until it is wholly cut: then the last slice counts in its place.
         ledger.request(cover.request()).add_slices(used as u32 - u32::from(finished));
         if finished {
-            self.leave(world, position);
+            self.leave(world, position, turn.now);
             // Its slices count in its place: the key that brought it names nothing any more.
             ledger.renew(ledger.key_at(position));
         } else {
@@ -363,9 +372,9 @@ impl Split {
     }
 
     /// Lets a request that is one slice go on as it is.
-    fn pass(&mut self, world: &World, position: u32, piece: &Part, out: &mut Outlet<Key>) {
+    fn pass(&mut self, world: &World, position: u32, piece: &Part, now: Nanos, out: &mut Outlet<Key>) {
         let cover = world.ledger.at(position);
-        self.leave(world, position);
+        self.leave(world, position, now);
         cover.set_charged();
         cover.set_remote(&piece.remote);
         self.emit(&[world.ledger.key_at(position)], out);
@@ -389,6 +398,11 @@ impl Stage<Key> for Split {
             for key in input.iter() {
                 self.take(&world, key);
             }
+            if let Some((which, stands_for)) = self.stays.one_of(input.len())
+                && let Some(cover) = input.iter().nth(which).and_then(|key| world.ledger.look(key))
+            {
+                cover.stamp(Stamp::new(cx.now, stands_for));
+            }
             self.turned = self.turn(&world, out, cx.now) == Polled::Busy;
             // Most have gone on by now; the others are watched.
             if !self.ring.is_empty() {
@@ -407,9 +421,10 @@ impl Stage<Key> for Split {
         if ledger.window.is_short() {
             ledger.give_up_window(self.shard);
         }
-        let open = &mut self.open;
+        let (open, stays) = (&mut self.open, &self.stays);
         self.holding.doom_overdue(ledger, cx.now, |position| {
             open[ledger.at(position).peer().0 as usize].remove(ledger, position);
+            stays.end(ledger.at(position), cx.now);
         });
         let buried = self.holding.bury(ledger, out, FAILED);
         // What came just now has had this turn: no more is cut than in a turn without, or links fill up meanwhile.
@@ -438,45 +453,6 @@ impl Stage<Key> for Split {
         match self.holding.len() + self.ready.len() {
             0 => Drained::Empty,
             n => Drained::Holds(n),
-        }
-    }
-}
-
-impl Split {
-    /// Whether it need not be polled before something comes: who keeps some of the windows must look who is short.
-    fn rests(&self) -> bool {
-        self.holds_nothing() && !self.world.ledger.window.keeps(self.shard.holder())
-    }
-
-    fn holds_nothing(&self) -> bool {
-        self.ring.is_empty() && self.ready.is_empty() && self.holding.is_empty()
-    }
-
-    /// Whether a turn of some peer would get anywhere now.
-    fn could_go_on(&self) -> bool {
-        self.ring.iter().any(|peer| {
-            let open = &self.open[*peer as usize];
-            for at in open.order().into_iter().take(2).filter_map(|class| open.head(class)) {
-                match self.could_cut(at) {
-                    Ok(()) => return true,
-                    Err(Short::Pieces) => {}
-                    Err(Short::All) => return false,
-                }
-            }
-            false
-        })
-    }
-
-    fn could_cut(&self, position: u32) -> Result<(), Short> {
-        let ledger = &*self.world.ledger;
-        let cover = ledger.at(position);
-        let left = cover.len() - ledger.request(cover.request()).cut.load(Relaxed);
-        let row = cover.rows().map_or(left, |rows| rows.len);
-        let piece = self.sizes.of_slice(cover).min(row).min(ledger.window.bytes_limit());
-        match cover.is_cut() {
-            true if !ledger.has_slices() => Err(Short::Pieces),
-            true => ledger.window.could(cover.peer(), Class::Piece, piece),
-            false => ledger.window.could(cover.peer(), Class::Whole, piece),
         }
     }
 }

@@ -43,6 +43,7 @@ impl Split {
         // Room was asked for.
         let _ = out.push(OUT, key);
         self.ends.cut(1);
+        self.stays.passed(1);
         input.pop();
         self.turned = true;
         true

@@ -24,6 +24,7 @@ use crate::peer::LinkLife;
 use crate::reason::StageIx;
 use crate::seats::{self, Joined};
 use crate::spec::{Making, ports};
+use crate::stays::Stays;
 use crate::wheel::Wheel;
 use crate::world::{Own, World};
 use work::{NO_LINK, RUN, Run, Work};
@@ -69,7 +70,7 @@ pub(crate) fn build(making: &Making, seat: &Seat) -> Result<Box<dyn Stage<Key>>,
         active: Vec::with_capacity(links),
         holding: Holding::new(&world.ledger, world.time.now(), making.ix()),
         adrift: List::default(),
-        work: Work::default(),
+        work: Work::of(seat),
         stage: making.ix(),
         world,
     }))
@@ -208,7 +209,7 @@ impl WrPost {
                     self.outstanding(run.index).map(|n| n.fetch_sub(1, Relaxed));
                     self.holding.doom(ledger, position, code);
                 }
-                None if run.room == 0 => self.wait(ledger, run.index, position),
+                None if run.room == 0 => self.wait(ledger, run.index, position, now),
                 None => run.add(key),
             }
         }
@@ -237,9 +238,10 @@ impl WrPost {
     }
 
     /// Puts a slice into the list of its link.
-    fn wait(&mut self, ledger: &Ledger, index: u32, position: u32) {
+    fn wait(&mut self, ledger: &Ledger, index: u32, position: u32, now: Nanos) {
         let Some(lane) = self.links.get(index) else { return self.adrift.push(ledger, position) };
         lane.waiting.push(ledger, position);
+        self.work.stays.begin(ledger.at(position), now);
         if !lane.active {
             lane.active = true;
             self.active.push(index);
@@ -256,7 +258,9 @@ impl WrPost {
         for key in keys {
             self.work.add(ledger, *key);
         }
-        drive.dirty |= self.work.hand(ledger, lane, half.as_mut(), &drive.seat, now) > 0;
+        let taken = self.work.hand(ledger, lane, half.as_mut(), &drive.seat, now);
+        drive.dirty |= taken > 0;
+        self.work.stays.passed(taken);
         let left = if lane.waiting.is_empty() { room - keys.len() } else { 0 };
         if !lane.waiting.is_empty() && !lane.active {
             lane.active = true;
@@ -277,7 +281,8 @@ impl WrPost {
             };
             let drive = &mut self.drives[lane.drive];
             if lane.life.is_dead() || lane.begins_to_rest() {
-                cast_adrift(&self.world.ledger, lane, &mut self.holding, &mut self.adrift);
+                let (holding, adrift) = (&mut self.holding, &mut self.adrift);
+                cast_adrift(&self.world.ledger, lane, holding, adrift, &self.work.stays, now);
                 any = true;
             } else if let Some(half) = &mut drive.half {
                 let (holding, work) = (&mut self.holding, &mut self.work);
@@ -346,6 +351,7 @@ fn post(
             && let Some(position) = lane.waiting.pop(ledger)
         {
             holding.let_go(ledger, position);
+            work.stays.end(ledger.at(position), now);
             work.add(ledger, ledger.key_at(position));
         }
         let n = work.len();
@@ -370,9 +376,17 @@ fn watch(ledger: &Ledger, lane: &Lane, holding: &mut Holding) {
 }
 
 /// A link has died, or rests: what waited for it goes to `retry`.
-fn cast_adrift(ledger: &Ledger, lane: &mut Lane, holding: &mut Holding, adrift: &mut List) {
+fn cast_adrift(
+    ledger: &Ledger,
+    lane: &mut Lane,
+    holding: &mut Holding,
+    adrift: &mut List,
+    stays: &Stays,
+    now: Nanos,
+) {
     while let Some(position) = lane.waiting.pop(ledger) {
         holding.let_go(ledger, position);
+        stays.end(ledger.at(position), now);
         lane.life.end(1, ledger.at(position).len());
         adrift.push(ledger, position);
     }
@@ -391,9 +405,10 @@ impl Stage<Key> for WrPost {
     fn poll(&mut self, out: &mut Outlet<Key>, cx: &mut Context) -> Polled {
         let world = self.world.clone();
         let mut any = self.read_mail();
-        let links = &mut self.links;
+        let (links, stays) = (&mut self.links, &self.work.stays);
         self.holding.doom_overdue(&world.ledger, cx.now, |position| {
             let slot = world.ledger.at(position);
+            stays.end(slot, cx.now);
             if let Some(lane) = links.find(slot.link()).and_then(|i| links.get(i)) {
                 lane.waiting.remove(&world.ledger, position);
                 lane.life.end(1, slot.len());

@@ -1,14 +1,15 @@
 //! Work requests on their way into a transport: gathered by link, and handed over in one call.
 //! Deliberately the only place that posts: from a slice's posting to its transport's answer nothing else is run.
 
-use pipeline_graph::{BATCH, Nanos};
+use pipeline_graph::{BATCH, Nanos, Seat};
 use pipeline_transports::{LinkId, Op, Post, RegionId, Span, WorkRequest, WrId};
 
 use super::Lane;
 use crate::key::Key;
-use crate::ledger::{Ledger, Phase};
+use crate::ledger::{Ledger, Phase, Stamp};
 use crate::mail::Half;
 use crate::seats::Joined;
+use crate::stays::Stays;
 
 /// Work requests handed over in one call.
 pub(super) const RUN: usize = 64;
@@ -62,15 +63,16 @@ pub(super) struct Work {
     handed: usize,
     /// The earliest of their deadlines.
     earliest: Nanos,
-}
-
-impl Default for Work {
-    fn default() -> Self {
-        Self { requests: Box::new([BLANK; RUN]), n: 0, handed: 0, earliest: Nanos::MAX }
-    }
+    /// How long slices wait for room on their links; and of which it is noted since when their transport has them.
+    pub(super) stays: Stays,
 }
 
 impl Work {
+    pub(super) fn of(seat: &Seat) -> Self {
+        let requests = Box::new([BLANK; RUN]);
+        Self { requests, n: 0, handed: 0, earliest: Nanos::MAX, stays: Stays::of(seat) }
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.n
@@ -106,6 +108,11 @@ impl Work {
         if n == 0 {
             return 0;
         }
+        // Before it is theirs: the reaper may be faster than we.
+        if let Some((which, stands_for)) = self.stays.one_of(n) {
+            let key = Key::from_raw(self.requests[which].id.0);
+            ledger.at(ledger.position(key)).stamp(Stamp::new(now, stands_for));
+        }
         self.handed = n;
         let taken = half.post(now, lane.id, &self.requests[..n]).taken.min(n);
         self.handed = 0;
@@ -113,7 +120,10 @@ impl Work {
             let key = Key::from_raw(refused.id.0);
             let position = ledger.position(key);
             // A reaper that was lost meanwhile has ended all that was posted on its links.
-            if ledger.at(position).step(key.generation(), Phase::Posted, Phase::Live) {
+            let slot = ledger.at(position);
+            if slot.step(key.generation(), Phase::Posted, Phase::Live) {
+                slot.take_stamp();
+                self.stays.begin(slot, now);
                 lane.waiting.push_front(ledger, position);
             }
         }

@@ -1,6 +1,7 @@
 //! Whole nodes with faults on demand: what one lost, late, doubled or failed thing costs, and what it does not.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod accounts;
 #[allow(dead_code, reason = "another test program uses the rest of it")]
 #[path = "../engine/audience.rs"]
 mod audience;

@@ -362,6 +362,8 @@ fn stage_line(stage: &StageStats) -> StageLine {
         wait_p99_us: us(stage.wait.quantile(0.99)),
         service_p50_us: us(stage.service.quantile(0.5)),
         service_p99_us: us(stage.service.quantile(0.99)),
+        held_p50_us: (stage.held.count() > 0).then(|| us(stage.held.quantile(0.5))),
+        held_p99_us: (stage.held.count() > 0).then(|| us(stage.held.quantile(0.99))),
         util_pct: stage.util_pct(),
         blocked_pct: stage.blocked_pct(),
     }

@@ -76,14 +76,18 @@ pub struct StageLine {
     pub depth_avg: f64,
     /// Batches waiting, most.
     pub depth_max: u64,
-    /// In its queue.
+    /// Before it, an item.
     pub wait_p50_us: f64,
-    /// In its queue.
+    /// Before it, an item.
     pub wait_p99_us: f64,
     /// In its hands, a batch.
     pub service_p50_us: f64,
     /// In its hands, a batch.
     pub service_p99_us: f64,
+    /// Held inside it, an item; null for a stage that holds none.
+    pub held_p50_us: Option<f64>,
+    /// Held inside it, an item; null for a stage that holds none.
+    pub held_p99_us: Option<f64>,
     /// Time its workers spent in it.
     pub util_pct: f64,
     /// Time its output had no room.
@@ -128,15 +132,19 @@ impl Line {
 pub fn stage_table(stages: &[StageLine]) -> String {
     let width = stages.iter().map(|s| s.stage.len()).max().unwrap_or(0).max(5);
     let mut table = format!(
-        "  {:<width$} threads     cap depth-avg depth-max  wait-p50/p99(us) service-p50/p99(us)  util% blocked%\n",
+        "  {:<width$} threads     cap depth-avg depth-max  wait-p50/p99(us) service-p50/p99(us)  held-p50/p99(us)  util% blocked%\n",
         "stage"
     );
     for s in stages {
         let wait = format!("{:.1}/{:.1}", s.wait_p50_us, s.wait_p99_us);
         let service = format!("{:.1}/{:.1}", s.service_p50_us, s.service_p99_us);
+        let held = match s.held_p50_us.zip(s.held_p99_us) {
+            Some((p50, p99)) => format!("{p50:.1}/{p99:.1}"),
+            None => "-".into(),
+        };
         let _ = writeln!(
             table,
-            "  {:<width$} {:>7} {:>7} {:>9.1} {:>9} {wait:>17} {service:>19} {:>6.1} {:>8.1}",
+            "  {:<width$} {:>7} {:>7} {:>9.1} {:>9} {wait:>17} {service:>19} {held:>17} {:>6.1} {:>8.1}",
             s.stage, s.threads, s.cap, s.depth_avg, s.depth_max, s.util_pct, s.blocked_pct
         );
     }
@@ -188,6 +196,8 @@ mod tests {
                 wait_p99_us: 2.0,
                 service_p50_us: 3.0,
                 service_p99_us: 4.0,
+                held_p50_us: Some(5.0),
+                held_p99_us: Some(6.0),
                 util_pct: 55.0,
                 blocked_pct: 1.0,
             }],
