@@ -23,6 +23,7 @@ mod schema;
 mod show;
 mod tune;
 mod validate;
+mod whatif;
 mod work;
 
 use std::process::ExitCode;

@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::bound::Bound;
 use crate::cli::file::FileArgs;
+use crate::cli::whatif::WhatIfArgs;
 use crate::cli::work::WorkArgs;
 
 /// What is made better.
@@ -43,7 +44,9 @@ Examples:
   pipeline-node tune -c node.toml --write                         # into the file, comments kept
   pipeline-node tune -c node.toml --write tuned.toml --bound 'threads<=2' --bound 'p99<=500us'
   pipeline-node tune -c node.toml --target 10.0.0.2:7001 --segment kv --op read
-  pipeline-node tune -c node.toml --work trace:conversations.jsonl --goal efficiency --json")]
+  pipeline-node tune -c node.toml --work trace:conversations.jsonl --goal efficiency --json
+  pipeline-node tune -c node.toml --what-if 'cores=64 nics=8x400Gbit/s peers=1000'   # elsewhere, by a model
+  pipeline-node tune -c node.toml --what-if here --against tests/whatif/*.toml        # how far the model is off")]
 pub struct Args {
     /// The file, and what overrides it in all of its variants.
     #[command(flatten)]
@@ -78,9 +81,9 @@ pub struct Args {
     /// One JSON object a candidate, and one for all.
     #[arg(long)]
     pub json: bool,
-    /// Measure nothing: say what would limit the file on another machine, and which sizes it would take there, as in 'cores=64 nics=8x400Gbit/s peers=1000'.
-    #[arg(long, value_name = "MACHINE", hide = true)]
-    pub what_if: Option<String>,
+    /// What it would be elsewhere.
+    #[command(flatten)]
+    pub what_if: WhatIfArgs,
 }
 
 impl Args {

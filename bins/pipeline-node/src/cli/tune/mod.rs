@@ -7,11 +7,15 @@ mod bound;
 pub use args::Args;
 
 use super::exit::{Failure, Outcome};
+use super::whatif;
 
 /// Runs it.
 ///
 /// # Errors
 /// 2: it is not there yet.
-pub fn run(_args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Outcome {
+    if args.what_if.what_if.is_some() {
+        return whatif::run(args);
+    }
     Err(Failure::usage("tune is not there yet"))
 }

@@ -1,0 +1,71 @@
+//! The options of a what-if: part of those of `tune`.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+use super::site::Site;
+use super::work::Shape;
+use crate::cli::work::WorkArgs;
+use crate::cli::work::args::Work;
+
+/// Rounds of `--against`, if nobody says otherwise.
+const ROUNDS: usize = 7;
+/// What is asked of a file that is held against the model: large requests, so that slices of all sizes differ.
+const AGAINST: &str = "8x1MiBx4";
+/// What is asked of one on another machine: what moves a cache, blocks of 64 KiB, and weights.
+const USUAL: [&str; 2] = ["64x64KiBx4", "8x1MiBx4"];
+const LATENCY: &str = "1x4KiBx1";
+
+/// See the file's head.
+#[derive(Debug, ClapArgs)]
+pub struct WhatIfArgs {
+    /// Change nothing: say what would limit the file on another machine, and which sizes it would take there, by a model
+    /// that is fed with costs measured on this one: 'cores=64 nics=8x400Gbit/s peers=1000 [rtt=20us] [memory=300GB/s]',
+    /// or 'here'.
+    #[arg(long, value_name = "MACHINE", value_parser = Site::parse)]
+    pub what_if: Option<Site>,
+    /// With --what-if here: measure these files and print how far the model is off for each.
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "what_if")]
+    pub against: Vec<PathBuf>,
+    /// With --what-if: requests of a batch, their size, batches in flight, as in 8x1MiBx4; may be repeated [default: as --work
+    /// says].
+    #[arg(long, value_name = "SHAPE", value_parser = Shape::parse, requires = "what_if")]
+    pub shape: Vec<Shape>,
+    /// With --what-if: costs measured before, by --save, maybe on another machine, in place of ten seconds of measuring.
+    #[arg(long, value_name = "FILE", requires = "what_if")]
+    pub calibration: Option<PathBuf>,
+    /// With --what-if: keep the measured costs in a file.
+    #[arg(long, value_name = "FILE", requires = "what_if")]
+    pub save: Option<PathBuf>,
+    /// With --against: how often each file is measured.
+    #[arg(long, value_name = "N", default_value_t = ROUNDS, requires = "against")]
+    pub rounds: usize,
+}
+
+impl WhatIfArgs {
+    /// What is asked of the file.
+    ///
+    /// # Errors
+    /// What is asked for and has no shape.
+    pub fn shapes(&self, work: &WorkArgs) -> Result<Vec<Shape>, String> {
+        if !self.shape.is_empty() {
+            return Ok(self.shape.clone());
+        }
+        let texts = match work.work() {
+            Work::Latency => &[LATENCY][..],
+            _ if !self.against.is_empty() => &[AGAINST],
+            Work::Sweep => &USUAL,
+            _ => {
+                return Err(
+                    "a model knows batches of one size: leave --work out, or say --shape 16x64KiBx4".into()
+                );
+            }
+        };
+        let op = work.op();
+        texts
+            .iter()
+            .map(|text| Shape::parse(text).and_then(|s| Shape::new(op, s.bytes, s.batch, s.depth)))
+            .collect()
+    }
+}
