@@ -125,8 +125,8 @@ fn a_peer_that_does_not_answer() {
     let _load = Load::start(&here, &there.address, SMALL);
     says(&here, |found| !matches!(found.because, Because::Idle | Because::Peer));
     there.freeze();
-    let found = says(&here, |found| found.because == Because::Peer);
-    assert!(found.words.contains("has answered none"), "{found}");
+    // In the interval in which it stopped it has only become slow.
+    says(&here, |found| found.because == Because::Peer && found.words.contains("has answered none"));
     there.crash();
     says(&here, |found| found.because == Because::Peer && found.words.contains("which is down"));
 }
