@@ -14,7 +14,9 @@ use super::work::Shape;
 const WORTH: f64 = 1.03;
 /// A run that has moved less than this share of what is in flight is repeated, so much longer, so often.
 const SETTLED: f64 = 0.5;
-const STRETCH: f64 = 6.0;
+const STRETCH: f64 = 4.0;
+/// Of more in flight than this a share is enough: the model would run for minutes.
+const MOVED_BYTES: f64 = 64e6;
 const LONGER: usize = 2;
 /// Times that all sizes are gone through.
 const PASSES: usize = 2;
@@ -95,7 +97,7 @@ impl Search<'_> {
         let Application { threads, batch, bytes, arrival, .. } = setup.application;
         let depth = if let Arrival::Closed(depth) = arrival { depth } else { 1 };
         let asked = (threads * batch * depth) as f64 * bytes as f64;
-        let in_flight = asked.min(setup.window.bytes as f64);
+        let in_flight = asked.min(setup.window.bytes as f64).min(MOVED_BYTES);
         let (mut warm_ns, mut run_ns) = self.times;
         for _ in 0..LONGER {
             let outcome = simulate(setup, warm_ns, run_ns);

@@ -232,7 +232,7 @@ impl World<'_> {
         let costs = &self.setup.costs;
         let ns = match self.threads[t].whose {
             Whose::Application(_) => costs.sleep.sleeper_ns,
-            _ => costs.socket_sleeper_ns.max(costs.sleep.sleeper_ns),
+            _ => costs.socket_sleeper_ns,
         };
         self.start(t, Doing::Coming, ns);
     }

@@ -60,10 +60,13 @@ impl World<'_> {
         }
     }
 
-    /// The lane of its peer that has least outstanding.
+    /// The lane of its peer that has least outstanding; of several NICs that are level each has its turn.
     pub fn choose(&mut self, token: u32) {
         let peer = self.requests[self.tokens[token].request].peer as usize;
-        let least = self.lanes_of[peer].iter().copied().min_by_key(|lane| self.lanes[*lane].outstanding);
+        let (lanes, first) = (&self.lanes_of[peer], self.turn * self.setup.lanes);
+        let round = (0..lanes.len()).map(|i| lanes[(first + i) % lanes.len()]);
+        let least = round.min_by_key(|lane| self.lanes[*lane].outstanding);
+        self.turn = (self.turn + 1) % self.setup.nics.len().max(1);
         let Some(lane) = least else { return };
         self.lanes[lane].outstanding += 1;
         self.tokens[token].lane = lane as u32;

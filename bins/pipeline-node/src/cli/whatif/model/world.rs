@@ -174,6 +174,8 @@ pub struct World<'a> {
     pub applications: Vec<super::application::Desk>,
     pub counts: Counts,
     pub measuring: bool,
+    /// The NIC whose turn it is.
+    pub turn: usize,
     /// The kernel's thread, and what waits for it.
     pub kernel: usize,
     pub kernel_ns: f64,
@@ -236,6 +238,7 @@ impl<'a> World<'a> {
             batches: Slab::new(),
             applications: Vec::new(),
             measuring: false,
+            turn: 0,
             kernel,
             kernel_ns: 0.0,
             budgets: vec![0; setup.workers.len()],
