@@ -57,7 +57,7 @@ pub use config::{
     SegmentKind, StageConfig, TopologyConfig, TransportConfig,
 };
 pub use finding::{Finding, Findings, Severity};
-pub use load::{Loaded, Options, load, load_str};
+pub use load::{Loaded, Options, load, load_as, load_str};
 pub use lower::Places;
 pub use matrix::{Lists, Location, Matrix};
 pub use preset::{PRESETS, Preset};

@@ -100,6 +100,16 @@ pub fn load(path: &Path, catalog: &Catalog, options: &Options) -> Result<Loaded,
     }
 }
 
+/// Loads a text that stands for the file at `path`: for what is not written yet.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_as(path: &Path, text: &str, catalog: &Catalog, options: &Options) -> Result<Loaded, Findings> {
+    let name = path.display().to_string();
+    let dir = preset::directory(path);
+    load_from(Source { name, text: text.to_owned(), layer: Layer::File, dir }, catalog, options)
+}
+
 /// Loads a text; relative paths in it start at the working directory.
 ///
 /// # Errors

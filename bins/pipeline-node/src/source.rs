@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pipeline_configs::{Findings, Loaded, Options, load, load_str};
+use pipeline_configs::{Findings, Loaded, Options, load, load_as, load_str};
 use pipeline_stages::catalog;
 
 /// A file or a text, and what overrides it.
@@ -18,6 +18,7 @@ pub struct Source {
 enum From {
     File(PathBuf),
     Text { name: String, text: String },
+    TextAt { path: PathBuf, text: String },
 }
 
 impl Source {
@@ -29,6 +30,11 @@ impl Source {
     /// TOML text; `name` stands for the file in findings. Relative paths in it start at the working directory.
     pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { from: From::Text { name: name.into(), text: text.into() }, options: Options::default() }
+    }
+
+    /// TOML text that stands for the file at `path`, where relative paths in it start: for what is not written yet.
+    pub fn text_at(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        Self { from: From::TextAt { path: path.into(), text: text.into() }, options: Options::default() }
     }
 
     /// Overrides, `pools.nic.threads=2`; the last one wins, and all of them win over the file.
@@ -59,6 +65,7 @@ impl Source {
         options.near = Some(pipeline_graph::near::Near::of_machine());
         match &self.from {
             From::File(path) => load(path, &catalog::catalog(), &options),
+            From::TextAt { path, text } => load_as(path, text, &catalog::catalog(), &options),
             From::Text { name, text } => load_str(name, text, &catalog::catalog(), &options),
         }
     }

@@ -27,8 +27,22 @@ pub struct FileArgs {
 impl FileArgs {
     /// Where the file comes from, with what overrides it.
     pub fn source(&self) -> Source {
-        let path = self.file.as_deref().or(self.config.as_deref()).unwrap_or_else(|| Path::new(""));
-        source(Some(path), &self.set)
+        source(Some(self.path()), &self.set)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.file.as_deref().or(self.config.as_deref()).unwrap_or_else(|| Path::new(""))
+    }
+
+    /// What overrides it.
+    pub fn overrides(&self) -> &[String] {
+        &self.set
+    }
+
+    /// The same with this text, as if it stood at that path.
+    pub fn source_of(&self, path: &Path, text: &str) -> Source {
+        Source::text_at(path, text).environment().set(&self.set)
     }
 }
 

@@ -59,7 +59,6 @@ enum Command {
     Compare(compare::Args),
     Copy(copy::Args),
     Directory(directory::Args),
-    #[command(hide = true)]
     Tune(Box<tune::Args>),
     GenerateTrace(generate_trace::Args),
     ImportMooncake(import_mooncake::Args),

@@ -23,5 +23,6 @@ mod resume;
 mod rig;
 mod run;
 mod trace;
+mod tune;
 mod validate;
 mod zeros;

@@ -12,7 +12,7 @@ use pipeline_transports::Mover;
 use super::args::Args;
 use crate::cli::exit::Failure;
 use crate::cli::file::{self, count};
-use crate::cli::work::{Application, Over};
+use crate::cli::work::{Application, Over, beside};
 
 /// A file.
 pub struct Entrant {
@@ -107,21 +107,8 @@ fn ready(path: &Path, args: &Args) -> Result<Ready, Why> {
         queue_bytes: plan.queues.iter().map(|queue| queue.bytes).sum(),
         return_bytes: plan.returns.iter().map(|edge| edge.bytes).sum(),
         replaced: replaced(&declared, over),
-        config: bystander(loaded.config, args.target.is_some()),
+        config: beside(loaded.config, args.target.is_some()),
     })
-}
-
-/// The same node, out of the way of the one that may run from this file, and with nothing that a target of ours lacks.
-fn bystander(mut config: Config, target_is_named: bool) -> Config {
-    config.segments.clear();
-    config.node.listen = "127.0.0.1:0".into();
-    config.node.advertise.clear();
-    config.metrics_listen = None;
-    config.admin_socket = None;
-    if !target_is_named {
-        config.auth_key_file = None;
-    }
-    config
 }
 
 /// `rdma, mooncake_tcp`, if that is not what it gets.

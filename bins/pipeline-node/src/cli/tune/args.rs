@@ -21,6 +21,15 @@ pub enum Goal {
     Efficiency,
 }
 
+/// What may be changed only if the user says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Allow {
+    /// Waits that never sleep: a CPU for each such thread, also while nothing is to do.
+    Spin,
+    /// A pool of kind `caller`: the application's own threads carry its transfers, and nothing goes on while they do not.
+    Caller,
+}
+
 /// Let the machine find the sizes: threads, waits, queues, inline edges, slice size and lanes of a file, measured on the real
 /// path.
 ///
@@ -72,9 +81,9 @@ pub struct Args {
     /// Measure although the target, or a node of this file, has other traffic: it disturbs that, and is disturbed by it.
     #[arg(long)]
     pub live: bool,
-    /// Let the application's own threads carry its transfers (a pool of kind `caller`): for programs that submit and wait.
-    #[arg(long)]
-    pub allow_caller: bool,
+    /// Try what the file should not become without your word. May be repeated, or a list: spin,caller.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub allow: Vec<Allow>,
     /// Write the changes into the file, or into FILE; without it they are printed as a diff.
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     pub write: Option<Option<PathBuf>>,

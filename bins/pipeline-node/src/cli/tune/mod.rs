@@ -1,21 +1,184 @@
-//! `tune`: lets the machine find the sizes of a file.
-#![allow(dead_code, reason = "its options come before its search, so that what shares them can be built")]
+//! `tune`: lets the machine find the sizes of a file. What is tried is a file as a user could have written it, what is measured is
+//! the real path, and what is written is only what was seen to be better. How it searches, and why so: docs/tuning.md.
+//!
+//! Deliberately apart: `space` knows files, `propose` knows what limits nodes, `runs` knows engines, `search` knows none of them and
+//! decides.
 
 mod args;
 mod bound;
+mod candidates;
+mod live;
+mod progress;
+mod propose;
+mod report;
+mod runs;
+mod search;
+mod space;
+mod stop;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 pub use args::Args;
+use args::Goal;
+use candidates::Candidates;
+use pipeline_graph::Cpus;
+use progress::Progress;
+use report::Report;
+use runs::Runs;
+use search::{End, Found, Plan, search};
+use space::Space;
 
 use super::exit::{Failure, Outcome};
-use super::whatif;
+use super::work::args::{Work, WorkArgs};
+use super::work::{Against, Course, Over, Whom};
+use super::{file, logs, whatif};
+
+/// How long a turn of the first stage of a race is measured, of all of the budget.
+const TURN_SHARE: f64 = 1.0 / 300.0;
+/// Bounds of that.
+const TURN_MIN: Duration = Duration::from_millis(60);
+const TURN_MAX: Duration = Duration::from_secs(1);
 
 /// Runs it.
 ///
 /// # Errors
-/// 2: it is not there yet.
+/// 2 for options that do not go together, 69 for a target that cannot be reached or has other traffic, 71 and 78 for a file that does
+/// not start or validate, 1 when it was stopped before anything was sure.
 pub fn run(args: &Args) -> Outcome {
     if args.what_if.what_if.is_some() {
         return whatif::run(args);
     }
-    Err(Failure::usage("tune is not there yet"))
+    let begin = Instant::now();
+    let source = args.file.source();
+    let loaded = file::load(&source)?;
+    loaded.runnable().map_err(|findings| file::refused(&findings))?;
+    logs::install("warn", false);
+    let work = WorkArgs { work: Some(usual_work(args)), ..args.work.clone() };
+    let course = Course::new(&work)?;
+    let cpus = Cpus::of_process();
+    let space = Space::new(loaded, &args.bound, &args.allow, cpus.budget());
+    let stop = stop::on_interrupt()?;
+    let against = target(args, &space, course.target_bytes())?;
+    live::refuse(args, &against, &space)?;
+    let mut runs = Runs {
+        space: &space,
+        candidates: Candidates::new(source, &space, &args.bound, args.target.is_some()),
+        against: &against,
+        segment: &args.segment,
+        course: &course,
+        goal: args.goal(),
+        bounds: &args.bound,
+        begin,
+        stop,
+        is_filled: args.target.is_some(),
+        seen: Vec::new(),
+        cells: Vec::new(),
+        progress: Progress::new(args.budget),
+        cpus: cpus.quota.unwrap_or(f64::INFINITY).min(cpus.allowed.len() as f64),
+    };
+    report::head(args, &course, &against, &space)?;
+    let found = search(&mut runs, &space.base(), plan(args)).map_err(|why| failed(&why))?;
+    runs.progress = Progress::new(Duration::ZERO);
+    finish(args, &space, &runs, &found)
 }
+
+/// Latency is measured by requests that go one at a time, and everything else by a sweep.
+fn usual_work(args: &Args) -> Work {
+    match (&args.work.work, &args.work.trace, args.goal) {
+        (None, None, Some(Goal::Latency)) => Work::Latency,
+        _ => args.work.work(),
+    }
+}
+
+fn failed(why: &str) -> Failure {
+    Failure::failed(format!("the file as it is cannot be measured: {why}"))
+}
+
+fn plan(args: &Args) -> Plan {
+    let slack = match args.goal() {
+        Goal::Throughput => f64::INFINITY,
+        Goal::Latency => 1.25_f64.ln(),
+        Goal::Efficiency => -(0.95_f64.ln()),
+    };
+    Plan { budget: args.budget, turn: args.budget.mul_f64(TURN_SHARE).clamp(TURN_MIN, TURN_MAX), slack }
+}
+
+/// The peer that was named; else a node of our own that speaks what the file prefers.
+fn target(args: &Args, space: &Space, bytes: u64) -> Result<Against, Failure> {
+    let transports = &space.loaded.config.transports;
+    let has = |kind: &str| transports.iter().any(|transport| transport.kind == kind);
+    let over = [Over::Tcp, Over::Loopback, Over::Sim].into_iter().find(|over| has(over.kind()));
+    let whom = |over| Whom { peer: args.target.as_deref(), segment: &args.segment, over };
+    match (&args.target, over) {
+        (Some(_), _) => Against::start(whom(Over::Tcp), bytes),
+        (None, Some(over)) => Against::start(whom(over), bytes),
+        (None, None) => Against::of_file(args.file.path(), args.file.overrides(), &args.segment, bytes),
+    }
+}
+
+/// Says what came of it, and writes.
+fn finish(args: &Args, space: &Space, runs: &Runs<'_>, found: &Found) -> Outcome {
+    let is_better = found.verdict.as_ref().is_some_and(|verdict| verdict.is_better);
+    let new = match is_better {
+        true => Some(rewritten(args, space, found)?),
+        false => None,
+    };
+    let report = Report { args, space, runs, found };
+    let written = new.as_ref().zip(args.write.as_ref()).map(|(new, to)| {
+        let to = to.as_deref().unwrap_or_else(|| args.file.path());
+        put(to, new).map(|()| to.to_path_buf())
+    });
+    let written: Option<PathBuf> = written.transpose()?;
+    report.print(new.as_deref(), written.as_deref())?;
+    if found.end == End::Stopped && !is_better {
+        return Err(Failure::failed("stopped before anything was sure; nothing was written"));
+    }
+    Ok(())
+}
+
+/// The new text, which says what was measured, wherever it will stand.
+fn rewritten(args: &Args, space: &Space, found: &Found) -> Result<String, Failure> {
+    let path = args.file.path();
+    let text =
+        std::fs::read_to_string(path).map_err(|e| Failure::system(format!("{}: {e}", path.display())))?;
+    let changes = space.changes(&found.best);
+    let note = report::note(args, found);
+    let new = write::rewrite(&text, &changes, &note).map_err(|why| by_hand(&changes, &why))?;
+    let to = args.write.as_ref().and_then(Option::as_deref).unwrap_or(path);
+    let written = args.file.source_of(to, &new).load().map_err(|findings| file::refused(&findings))?;
+    let set: Vec<String> = changes.iter().map(space::Change::set).collect();
+    let measured = args.file.source().set(set).load().map_err(|findings| file::refused(&findings))?;
+    write::same(&written, &measured).map_err(|why| by_hand(&changes, &why))?;
+    Ok(new)
+}
+
+/// What was found is not lost where it cannot be written.
+fn by_hand(changes: &[space::Change], why: &str) -> Failure {
+    let set: String = changes.iter().map(|change| format!("\n  --set '{}'", change.set())).collect();
+    Failure::failed(format!("the file cannot be rewritten ({why}); these overrides say the same:{set}"))
+}
+
+/// Writes a file as a whole, or not at all.
+fn put(path: &Path, text: &str) -> Outcome {
+    let told = |e: std::io::Error| Failure::system(format!("{}: {e}", path.display()));
+    // Through a symbolic link, to where the file is.
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tune-{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = std::fs::write(&beside, text).and_then(|()| match std::fs::metadata(&path) {
+        Ok(old) => std::fs::set_permissions(&beside, old.permissions()),
+        Err(_) => Ok(()),
+    });
+    let done = written.and_then(|()| std::fs::rename(&beside, &path));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    done.map_err(told)
+}
+
+/// A flag that somebody may set.
+type Stop = &'static AtomicBool;

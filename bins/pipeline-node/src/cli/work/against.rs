@@ -1,6 +1,8 @@
 //! The target, the same for all files: a node whose threads sleep, so that it takes no CPU from what is measured unless it
 //! has work. A process of its own; where bytes stay in this process an engine of its own in it; or a peer that was named.
 
+use std::path::Path;
+
 use pipeline_node::{Engine, Peer, Source};
 
 use super::over::Over;
@@ -60,6 +62,22 @@ impl Against {
             (None, Over::Tcp) => Self::child(whom.segment, bytes),
             (None, over) => Self::within(whom.segment, over, bytes),
         }
+    }
+
+    /// Another node of the same file, in a process of its own: for transports that the built-in target does not speak.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn of_file(file: &Path, set: &[String], segment: &str, bytes: u64) -> Result<Self, Failure> {
+        let target = Target::start(Some(file), set, segment, bytes)?;
+        Ok(Self {
+            address: target.address.clone(),
+            is_here: true,
+            words: "target: a process of our own from the same file as it is".into(),
+            threads: Vec::new(),
+            _child: Some(target),
+            _engine: None,
+        })
     }
 
     fn child(segment: &str, bytes: u64) -> Result<Self, Failure> {

@@ -18,4 +18,4 @@ pub use args::WorkArgs;
 pub use course::{Course, Shape};
 pub use measured::Measured;
 pub use over::Over;
-pub use session::{IDLE, SETTLE, Session};
+pub use session::{IDLE, SETTLE, Session, beside};

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use pipeline_node::{Config, Engine, Peer, Region, Segment};
+use pipeline_node::{Config, Engine, Observation, Peer, Region, Segment};
 
 use super::against::Against;
 use super::course::{Course, Shape, Story, Tale};
@@ -31,6 +31,18 @@ pub const SETTLE: Duration = Duration::from_millis(150);
 const OPEN: Duration = Duration::from_secs(10);
 /// What blocks of a trace are filled from: the same in every turn, as they are filled once.
 const SEED: u64 = 0x636F_6D70_6172_6521;
+
+/// The same node, out of the way of the one that may run from this file, and with nothing that a target of ours lacks.
+pub fn beside(mut config: Config, target_is_named: bool) -> Config {
+    config.segments.clear();
+    config.node.listen = "127.0.0.1:0".into();
+    config.node.advertise.clear();
+    (config.admin_socket, config.metrics_listen) = (None, None);
+    if !target_is_named {
+        config.auth_key_file = None;
+    }
+    config
+}
 
 /// A started engine that has reached the target.
 pub struct Session<'a> {
@@ -204,6 +216,11 @@ impl<'a> Session<'a> {
             latency_us: [50.0, 99.0, 99.9].map(|percent| moved.latency_us(percent)),
         });
         outcome.trouble.map_or(Ok(measured), Err)
+    }
+
+    /// Everything that the engine measures of itself, now.
+    pub fn observe(&self) -> Observation {
+        self.engine.observe()
     }
 
     /// CPU of the engine while nothing is asked of it, percent of a core.

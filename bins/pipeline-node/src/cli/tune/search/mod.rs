@@ -1,0 +1,218 @@
+//! The search: races of proposals against the best so far, then old against new. Why this one and not another, with its
+//! sources, is in docs/tuning.md.
+//!
+//! Deliberately without any knowledge of files, engines and the machine: candidates are points of a space of levels, somebody else
+//! proposes them, and an [`Arena`] lets them run.
+
+mod arena;
+pub mod interval;
+mod memory;
+mod race;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use arena::{Arena, News, Point, Proposal, Turn};
+pub use interval::Estimate;
+use memory::Memory;
+pub use race::Runner;
+use race::{Rules, keeps, race};
+
+/// The share of the budget that belongs to old against new.
+const FINAL_SHARE: f64 = 0.25;
+/// How sure it must be before a file is changed.
+pub const SURE: f64 = 0.98;
+/// How much better it must be.
+pub const WORTH: f64 = 0.02;
+/// Challengers of a race, at most.
+const FIELD_MAX: usize = 16;
+/// A race takes this share of the time that is left for searching, at most.
+const RACE_SHARE: f64 = 0.5;
+
+/// How it goes about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// All the time there is.
+    pub budget: Duration,
+    /// How long a turn of the first stage of a race is measured; later ones up to three times as long.
+    pub turn: Duration,
+    /// How far what is guarded may fall, as a logarithm.
+    pub slack: f64,
+}
+
+/// What it came to.
+#[derive(Debug)]
+pub struct Found {
+    /// The best one, and whether it is to be taken.
+    pub best: Point,
+    /// Old against new, if there is a new one: differences round by round.
+    pub verdict: Option<Verdict>,
+    /// All races, in order.
+    pub races: Vec<Race>,
+    /// Why it ended.
+    pub end: End,
+}
+
+/// One race, as it is told afterwards.
+#[derive(Debug)]
+pub struct Race {
+    /// Who was the best so far.
+    pub best: Point,
+    /// The field.
+    pub runners: Vec<Runner>,
+    /// Who won.
+    pub winner: Option<usize>,
+}
+
+/// Old against new.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// How many times as good the new one is, as a logarithm, at [`SURE`].
+    pub gain: Estimate,
+    /// Whether what is guarded and bounded holds.
+    pub keeps: bool,
+    /// Whether the new one is to be taken.
+    pub is_better: bool,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nothing is left to propose.
+    Exhausted,
+    /// Time.
+    Budget,
+    /// Somebody stopped it.
+    Stopped,
+}
+
+/// Searches from `base`.
+///
+/// # Errors
+/// Why the base cannot run.
+pub fn search(arena: &mut dyn Arena, base: &Point, plan: Plan) -> Result<Found, String> {
+    let mut state = State { best: base.clone(), gain: 0.0, memory: Memory::default(), races: Vec::new() };
+    state.memory.tried(base, usize::MAX);
+    let begin = arena.spent();
+    // Warms whatever there is to warm, and says what a turn costs.
+    arena.turn(base, plan.turn)?;
+    let cost = arena.spent().saturating_sub(begin);
+    // A bad file takes long to end what it has begun; that is no measure for others.
+    let fixed = cost.saturating_sub(plan.turn).min(plan.turn * 2);
+    let mut turns = 1;
+    let end = loop {
+        if arena.is_stopped() {
+            break End::Stopped;
+        }
+        // Pairs that it takes to be sure, however short, come before everything else.
+        let mean = arena.spent().saturating_sub(begin) / turns;
+        let least = (cost.max(mean) + mean) * final_pairs();
+        let reserved = least.max(plan.budget.mul_f64(FINAL_SHARE)).min(plan.budget / 2);
+        let searching = plan.budget.saturating_sub(reserved);
+        let left = searching.saturating_sub(arena.spent());
+        let room = room(left, fixed, plan.turn);
+        if room == 0 {
+            break End::Budget;
+        }
+        let mut field = state.memory.pick(arena.propose(&state.best), &state.best, room);
+        if field.is_empty() {
+            state.memory.look_again();
+            field = state.memory.pick(arena.propose(&state.best), &state.best, room);
+        }
+        if field.is_empty() {
+            break End::Exhausted;
+        }
+        turns +=
+            state.race(arena, field, Rules { turn: plan.turn, fixed, until: searching, slack: plan.slack });
+    };
+    let verdict = match state.best == *base || arena.is_stopped() {
+        true => None,
+        false => Some(verdict(arena, base, &state.best, plan, fixed)),
+    };
+    let end = if arena.is_stopped() { End::Stopped } else { end };
+    Ok(Found { best: state.best, verdict, races: state.races, end })
+}
+
+struct State {
+    best: Point,
+    /// Of the best against the base, by the races it has won.
+    gain: f64,
+    memory: Memory,
+    races: Vec<Race>,
+}
+
+impl State {
+    /// Runs a race; answers how many turns it took.
+    fn race(&mut self, arena: &mut dyn Arena, field: Vec<Proposal>, rules: Rules) -> u32 {
+        arena.tell(&News::Race { field: field.len() });
+        let outcome = race(arena, &self.best, field, rules);
+        self.memory.note(&self.best, &outcome.runners);
+        let best = self.best.clone();
+        if let Some(winner) = outcome.winner.map(|winner| &outcome.runners[winner]) {
+            self.best = winner.proposal.candidate.clone();
+            self.gain += winner.estimate(SURE).mid;
+            arena.tell(&News::Best { candidate: &self.best, gain: self.gain });
+        }
+        self.races.push(Race { best, runners: outcome.runners, winner: outcome.winner });
+        outcome.turns
+    }
+}
+
+/// How large a field there is time for. A field of n costs n + 1 turns, then a third and two unions of twice the length, then
+/// half as many, and so on, and a duel of about four rounds.
+fn room(left: Duration, fixed: Duration, turn: Duration) -> usize {
+    // What a turn costs besides being measured stays as it is when it is measured for longer.
+    let fixed = fixed.as_secs_f64();
+    let of = |times: f64| fixed + times * turn.as_secs_f64();
+    let costs = |field: usize| {
+        let mut sum = (field + 1 + field / 4) as f64 * of(1.0);
+        let (mut alive, times) = (if field > 1 { field.div_ceil(3) + 2 } else { 1 }, 2.0);
+        while alive > 1 {
+            sum += (alive + 1) as f64 * of(times);
+            alive = alive.div_ceil(2);
+        }
+        sum + 2.0 * 3.0 * of(times)
+    };
+    let left = left.as_secs_f64();
+    // The last race may use all that is left.
+    let share = if costs(2) > RACE_SHARE * left { left } else { RACE_SHARE * left };
+    (1..=FIELD_MAX).rev().find(|field| costs(*field) <= share).unwrap_or(0)
+}
+
+/// Pairs of the end: one more than it takes to be sure.
+fn final_pairs() -> u32 {
+    interval::pairs_for(SURE) as u32 + 1
+}
+
+/// Old and new in turns, until the budget is used up: all that has been seen before was seen while choosing, and so counts for
+/// nothing here.
+fn verdict(arena: &mut dyn Arena, old: &Point, new: &Point, plan: Plan, fixed: Duration) -> Verdict {
+    arena.tell(&News::Final);
+    let left = plan.budget.saturating_sub(arena.spent());
+    // As many pairs as it takes to be sure come before long turns.
+    let turn = (left / (2 * final_pairs())).saturating_sub(fixed).clamp(plan.turn / 2, plan.turn * 3);
+    let (mut gains, mut guards, mut excess) = (Vec::new(), Vec::new(), Vec::new());
+    let mut pair_cost = Duration::ZERO;
+    while !arena.is_stopped() && arena.spent() + pair_cost <= plan.budget {
+        let begin = arena.spent();
+        let pair = match gains.len() % 2 {
+            0 => arena.turn(old, turn).and_then(|old| arena.turn(new, turn).map(|new| (old, new))),
+            _ => arena.turn(new, turn).and_then(|new| arena.turn(old, turn).map(|old| (old, new))),
+        };
+        if arena.is_stopped() {
+            break;
+        }
+        // One that fails now is not to be trusted with a file.
+        let Ok((old, new)) = pair else {
+            return Verdict { gain: Estimate::of(&gains, SURE), keeps: false, is_better: false };
+        };
+        gains.push(new.worth() - old.worth());
+        guards.push(new.guard - old.guard);
+        excess.push(new.excess - old.excess.max(0.0));
+        pair_cost = pair_cost.max(arena.spent().saturating_sub(begin));
+    }
+    let gain = Estimate::of(&gains, SURE);
+    let keeps = keeps(&guards, &excess, plan.slack);
+    Verdict { gain, keeps, is_better: keeps && gain.low > 0.0 && gain.mid >= WORTH.ln_1p() }
+}

@@ -1,0 +1,248 @@
+//! One race: a field of challengers against the best so far, in rounds in which each has a turn.
+//!
+//! Sequential halving: the whole field runs once, for a short while; the better third goes on, together with the *unions*: changes
+//! that looked good alone, made together. From then on the better half goes on after each round, and turns are twice as long, so
+//! that each stage costs about the same and most of the time goes to those that may win. What counts is the difference to the best so far *in the
+//! same round*, so that what the machine does to both of them cancels; and each round goes the other way round, so that what it
+//! does steadily to whoever comes later cancels too. The last one has a duel with the best so far until that is decided.
+
+use std::time::Duration;
+
+use super::arena::{Arena, Point, Proposal, Turn};
+use super::interval::Estimate;
+
+/// A challenger has won a duel when its lower bound at this confidence is above. It is on its way, and not yet in the file: the
+/// end compares once more.
+const CONFIDENCE: f64 = 0.9;
+/// Rounds of a duel that are not decided: a difference that is not seen by then is not worth more time.
+const DUEL_ROUNDS: usize = 8;
+/// Better by this in each of its rounds: no accident, whatever the noise.
+const CLEAR: f64 = 0.25;
+/// After how many rounds that ends a race, if nobody is better: the next one starts from there.
+const LEAP_ROUNDS: usize = 2;
+/// Turns between two of the best so far.
+const BETWEEN: usize = 4;
+/// A gain that is not worth changing a file for.
+const SMALL: f64 = 0.01;
+
+/// A challenger and what has been seen of it.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    /// Who it is, and why it runs.
+    pub proposal: Proposal,
+    /// By round: how much better than the best so far.
+    pub differences: Vec<f64>,
+    /// By round: how much its guard is above that of the best so far.
+    pub guards: Vec<f64>,
+    /// By round: how far its bounds are missed, beyond what the best so far misses them by.
+    pub excess: Vec<f64>,
+    /// Why it is out, if it could not run.
+    pub trouble: Option<String>,
+}
+
+/// What a race came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// All of the field.
+    pub runners: Vec<Runner>,
+    /// Which of them beats the best so far, if one does.
+    pub winner: Option<usize>,
+    /// How many turns it took, those of the best so far included.
+    pub turns: u32,
+}
+
+/// The rules of a race.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// How long a turn of the first stage is measured.
+    pub turn: Duration,
+    /// What a turn costs besides being measured, about.
+    pub fixed: Duration,
+    /// When it must be over, of the time of all.
+    pub until: Duration,
+    /// How far the guard may fall.
+    pub slack: f64,
+}
+
+impl Runner {
+    /// A challenger that has not run.
+    pub fn new(proposal: Proposal) -> Self {
+        let none = Vec::new;
+        Self { proposal, differences: none(), guards: none(), excess: none(), trouble: None }
+    }
+
+    /// How much better than the best so far it was.
+    pub fn estimate(&self, confidence: f64) -> Estimate {
+        Estimate::of(&self.differences, confidence)
+    }
+
+    /// Whether it keeps to what is guarded and bounded, as far as is known.
+    pub fn keeps(&self, slack: f64) -> bool {
+        keeps(&self.guards, &self.excess, slack)
+    }
+
+    fn note(&mut self, turn: Turn, best: Turn) {
+        self.differences.push(turn.worth() - best.worth());
+        self.guards.push(turn.guard - best.guard);
+        self.excess.push(turn.excess - best.excess.max(0.0));
+    }
+
+    fn rank(&self, slack: f64) -> f64 {
+        if self.keeps(slack) { self.estimate(CONFIDENCE).mid } else { f64::NEG_INFINITY }
+    }
+
+    /// Better by far in each of at least so many rounds.
+    fn is_clear(&self, rounds: usize) -> bool {
+        self.differences.len() >= rounds && self.differences.iter().all(|difference| *difference > CLEAR)
+    }
+
+    /// Whether the duel is over, and how.
+    fn decided(&self, slack: f64) -> Option<bool> {
+        if !self.keeps(slack) {
+            return Some(false);
+        }
+        let rounds = self.differences.len();
+        let estimate = self.estimate(CONFIDENCE);
+        let is_lost = rounds >= 3 && self.differences.iter().all(|difference| *difference < -SMALL);
+        if self.is_clear(LEAP_ROUNDS) || estimate.low > 0.0 && estimate.mid > SMALL {
+            return Some(true);
+        }
+        (is_lost || estimate.high < SMALL || rounds >= DUEL_ROUNDS).then_some(false)
+    }
+}
+
+/// Whether what is guarded has not fallen by more than the slack, and all bounds hold: by the middle of the rounds.
+pub fn keeps(guards: &[f64], excess: &[f64], slack: f64) -> bool {
+    // Exactly at its bound is within it, whatever the last digit of a logarithm.
+    const ROUNDING: f64 = 1e-9;
+    Estimate::of(guards, CONFIDENCE).mid >= -slack - ROUNDING
+        && Estimate::of(excess, CONFIDENCE).mid <= ROUNDING
+}
+
+/// Runs one.
+pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Rules) -> Outcome {
+    let mut outcome =
+        Outcome { runners: field.into_iter().map(Runner::new).collect(), winner: None, turns: 0 };
+    let mut alive: Vec<usize> = (0..outcome.runners.len()).collect();
+    let (mut turn, mut round) = (rules.turn, 0);
+    // What a turn costs besides being measured.
+    let mut fixed = rules.fixed;
+    loop {
+        let turns = (alive.len() + 1 + alive.len() / BETWEEN) as u32;
+        let begin = arena.spent();
+        // A round that cannot end in time is not begun: half of one says nothing.
+        if arena.is_stopped() || begin + (fixed + turn) * turns > rules.until || alive.is_empty() {
+            return outcome;
+        }
+        if !one_round(arena, best, &mut outcome.runners, &alive, (turn, round)) {
+            return outcome;
+        }
+        fixed = (arena.spent().saturating_sub(begin) / turns).saturating_sub(turn);
+        round += 1;
+        outcome.turns += turns;
+        alive.retain(|i| outcome.runners[*i].trouble.is_none());
+        if let [last] = alive[..] {
+            if let Some(has_won) = outcome.runners[last].decided(rules.slack) {
+                outcome.winner = has_won.then_some(last);
+                return outcome;
+            }
+            continue;
+        }
+        let rank = |i: &usize| outcome.runners[*i].rank(rules.slack);
+        alive.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        // Whoever cannot win needs no more of the time.
+        alive.retain(|i| rank(i) > f64::NEG_INFINITY);
+        if let Some(leader) = alive.first().filter(|i| outcome.runners[**i].is_clear(LEAP_ROUNDS)) {
+            outcome.winner = Some(*leader);
+            return outcome;
+        }
+        alive.truncate(alive.len().div_ceil(if round < 3 { 3 } else { 2 }));
+        if round == 1 {
+            let unions = unions(best, &outcome.runners, &alive, rules.slack);
+            alive.extend(outcome.runners.len()..outcome.runners.len() + unions.len());
+            outcome.runners.extend(unions.into_iter().map(Runner::new));
+        }
+        turn = turn.saturating_mul(2).min(rules.turn * 2);
+    }
+}
+
+/// The changes of the best two together, and of all that looked good; where several change the same knob, that of the best.
+fn unions(best: &Point, runners: &[Runner], alive: &[usize], slack: f64) -> Vec<Proposal> {
+    let mut good: Vec<&Runner> = runners.iter().filter(|runner| runner.rank(slack) > SMALL).collect();
+    good.sort_by(|a, b| b.rank(slack).total_cmp(&a.rank(slack)));
+    let mut unions: Vec<Proposal> = Vec::new();
+    for count in [2, good.len()] {
+        let mut candidate = best.clone();
+        let mut parts = Vec::new();
+        for runner in good.iter().take(count) {
+            let change = &runner.proposal.candidate;
+            let knobs: Vec<usize> = (0..best.len()).filter(|knob| change[*knob] != best[*knob]).collect();
+            if knobs.iter().all(|knob| candidate[*knob] == best[*knob]) {
+                knobs.iter().for_each(|knob| candidate[*knob] = change[*knob]);
+                parts.push(runner);
+            }
+        }
+        let is_new = runners.iter().all(|runner| runner.proposal.candidate != candidate)
+            && unions.iter().all(|union| union.candidate != candidate);
+        if parts.len() > 1 && is_new {
+            let hope = parts.iter().map(|runner| runner.rank(slack)).sum();
+            let why = format!("{} changes that helped alone, together", parts.len());
+            unions.push(Proposal { candidate, hope, why });
+        }
+    }
+    // Nothing to unite where nobody is left to race.
+    if alive.is_empty() { Vec::new() } else { unions }
+}
+
+/// Each has its turn, and the best so far has one before, after, and between every few of them: what it would have come to at the
+/// moment of somebody else's turn lies between its own turns before and after that. `false` when the best so far could not run,
+/// which ends the race.
+fn one_round(
+    arena: &mut dyn Arena,
+    best: &Point,
+    runners: &mut [Runner],
+    alive: &[usize],
+    (turn, round): (Duration, usize),
+) -> bool {
+    let mut order = alive.to_vec();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    // A duel alternates, so that both come first as often: one turn of the best each.
+    let is_duel = order.len() == 1;
+    let mut own: Vec<(f64, Turn)> = Vec::new();
+    let mut turns: Vec<(usize, f64, Turn)> = Vec::new();
+    let middle = |before: Duration, after: Duration| (before + after).as_secs_f64() / 2.0;
+    for (place, i) in order.iter().enumerate() {
+        if place % BETWEEN == 0 && !(is_duel && round % 2 == 1) {
+            let before = arena.spent();
+            let Ok(turn) = arena.turn(best, turn) else { return false };
+            own.push((middle(before, arena.spent()), turn));
+        }
+        let before = arena.spent();
+        match arena.turn(&runners[*i].proposal.candidate, turn) {
+            Ok(turn) => turns.push((*i, middle(before, arena.spent()), turn)),
+            Err(trouble) => runners[*i].trouble = Some(trouble),
+        }
+        if arena.is_stopped() {
+            return false;
+        }
+    }
+    if !is_duel || round % 2 == 1 {
+        let before = arena.spent();
+        let Ok(turn) = arena.turn(best, turn) else { return false };
+        own.push((middle(before, arena.spent()), turn));
+    }
+    turns.into_iter().for_each(|(i, at, turn)| runners[i].note(turn, at_time(&own, at)));
+    true
+}
+
+/// What the best so far would have come to at a time, by its turns around it.
+fn at_time(own: &[(f64, Turn)], at: f64) -> Turn {
+    let after = own.iter().position(|(time, _)| *time > at).unwrap_or(own.len());
+    let (before, after) = (after.saturating_sub(1), after.min(own.len() - 1));
+    let ((t0, a), (t1, b)) = (own[before], own[after]);
+    let share = if t1 > t0 { ((at - t0) / (t1 - t0)).clamp(0.0, 1.0) } else { 0.0 };
+    let mix = |a: f64, b: f64| a + (b - a) * share;
+    Turn { score: mix(a.score, b.score), guard: mix(a.guard, b.guard), excess: mix(a.excess, b.excess) }
+}

@@ -1,0 +1,242 @@
+//! What may be changed in a file, as knobs with levels: threads and waits of pools, where their stages run, queues, slice size, lanes,
+//! depths; limits only where a bound allows it.
+//!
+//! Deliberately only what changes no meaning: no segment, peer, deadline, address or way of notifying. What an application would
+//! have to know of (a pool of kind `caller`), and what takes a CPU from everybody else (a wait that never sleeps), takes the user's
+//! word. Whether a candidate is sound is for the file's own rules to say, not for this.
+
+mod edges;
+mod knobs;
+mod pools;
+#[cfg(test)]
+mod tests;
+
+use pipeline_configs::Loaded;
+use pipeline_configs::source::Layer;
+use pipeline_graph::Mode;
+
+use super::args::Allow;
+use super::bound::{About, Bound};
+use super::search::Point;
+pub use pools::written;
+
+/// Stages that a transfer passes, at either side.
+pub const ON_THE_WAY: &[&str] = &[
+    "admit",
+    "request_split",
+    "protocol_route",
+    "nic_select",
+    "wr_post",
+    "cq_reap",
+    "retry",
+    "completion_notify",
+    "read_back",
+    "serve",
+];
+
+/// One value of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its path, key by key: `["edges", "select -> post", "queue"]`.
+    pub path: Vec<String>,
+    /// What it shall be, as TOML; `false` takes a thing away.
+    pub value: String,
+    /// What it is, as TOML.
+    pub was: String,
+}
+
+impl Change {
+    /// Of these keys.
+    pub fn new(path: &[&str], value: impl Into<String>, was: impl Into<String>) -> Self {
+        let path = path.iter().map(|key| (*key).to_owned()).collect();
+        Self { path, value: value.into(), was: was.into() }
+    }
+
+    /// Its path as `--set` takes it.
+    pub fn key(&self) -> String {
+        let is_bare = |key: &str| key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+        let part = |key: &String| if is_bare(key) { key.clone() } else { format!("\"{key}\"") };
+        self.path.iter().map(part).collect::<Vec<_>>().join(".")
+    }
+
+    /// As an argument of `--set`.
+    pub fn set(&self) -> String {
+        format!("{}={}", self.key(), self.value)
+    }
+}
+
+/// What a knob is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Threads of a pool.
+    Threads,
+    /// How a pool waits.
+    Wait,
+    /// Whether the stages of a pool run in the pool of `wr_post` instead.
+    Home,
+    /// Whether the application's threads carry its transfers.
+    Caller,
+    /// An entry of `[edges]`, by the stages that it joins, as indexes into the blueprint.
+    Edge(Vec<(Option<usize>, usize)>),
+    /// The size of slices.
+    Slice,
+    /// Lanes of a transport.
+    Lanes,
+    /// Work requests of a transport that are open at a time.
+    Depth,
+    /// One of `[limits]`.
+    Limit,
+}
+
+/// One thing that may be changed.
+#[derive(Clone, Debug)]
+pub struct Knob {
+    /// Its name in words of the file: `pools.nic.threads`.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The pool it is about, if it is about one.
+    pub pool: Option<usize>,
+    /// What it may be; the first is what the file says.
+    pub levels: Vec<Level>,
+}
+
+/// One value of a knob.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// For people.
+    pub words: String,
+    /// For comparing levels of one knob: threads, batches, bytes; 0 for what has no order.
+    pub size: u64,
+    /// What it changes.
+    pub changes: Vec<Change>,
+}
+
+/// All of it.
+pub struct Space {
+    /// The knobs.
+    pub knobs: Vec<Knob>,
+    /// The file as it is.
+    pub loaded: Loaded,
+}
+
+impl Space {
+    /// Of a file, on a machine where `cpus` threads run at once.
+    pub fn new(loaded: Loaded, bounds: &[Bound], allow: &[Allow], cpus: usize) -> Self {
+        let mut knobs = pools::knobs(&loaded, allow, cpus);
+        knobs.extend(edges::knobs(&loaded));
+        knobs.extend(knobs::knobs(&loaded, bounds));
+        for knob in &mut knobs {
+            keep(knob, bounds);
+            knob.levels.retain(|level| !level.changes.iter().any(|change| is_fixed(&loaded, &change.path)));
+        }
+        knobs.retain(|knob| knob.levels.len() > 1);
+        Self { knobs, loaded }
+    }
+
+    /// The file as it is.
+    pub fn base(&self) -> Point {
+        vec![0; self.knobs.len()]
+    }
+
+    /// The level that a candidate has of a knob.
+    pub fn level<'a>(&'a self, knob: usize, of: &Point) -> &'a Level {
+        &self.knobs[knob].levels[usize::from(of[knob])]
+    }
+
+    /// Indexes of the knobs of a kind.
+    pub fn of_kind<'a>(&'a self, is: impl Fn(&Kind) -> bool + 'a) -> impl Iterator<Item = usize> + 'a {
+        self.knobs.iter().enumerate().filter(move |(_, knob)| is(&knob.kind)).map(|(i, _)| i)
+    }
+
+    /// Whether the pool of a knob is gone in this candidate, so that the knob means nothing.
+    pub fn is_moot(&self, knob: usize, of: &Point) -> bool {
+        let Knob { kind: Kind::Threads | Kind::Wait, pool: Some(pool), .. } = &self.knobs[knob] else {
+            return false;
+        };
+        let pool = &self.loaded.config.blueprint.pools[*pool].name;
+        let removes =
+            |change: &Change| change.value == "false" && change.path[0] == "pools" && change.path[1] == *pool;
+        (0..of.len()).any(|other| of[other] != 0 && self.level(other, of).changes.iter().any(removes))
+    }
+
+    /// What a candidate changes, in the order of the knobs; where two say the same key, the later.
+    pub fn changes(&self, of: &Point) -> Vec<Change> {
+        let mut all: Vec<Change> = Vec::new();
+        for knob in (0..self.knobs.len()).filter(|knob| of[*knob] != 0 && !self.is_moot(*knob, of)) {
+            for change in &self.level(knob, of).changes {
+                all.retain(|other| other.path != change.path);
+                all.push(change.clone());
+            }
+        }
+        all
+    }
+
+    /// A candidate in a few words.
+    pub fn words(&self, of: &Point) -> String {
+        let changed = (0..self.knobs.len()).filter(|knob| of[*knob] != 0 && !self.is_moot(*knob, of));
+        let words: Vec<String> =
+            changed.map(|knob| format!("{} {}", self.knobs[knob].name, self.level(knob, of).words)).collect();
+        if words.is_empty() { "the file as it is".into() } else { words.join(", ") }
+    }
+}
+
+/// Whether a value comes from outside of the file: what `--set` or a variable says would still hold after the file was changed.
+fn is_fixed(loaded: &Loaded, path: &[String]) -> bool {
+    let mut table = Some(&loaded.tree);
+    for key in path {
+        let Some(entry) = table.and_then(|table| table.get(key)) else { return false };
+        if loaded.warnings.sources.layer(entry.node.span) >= Layer::Environment {
+            return true;
+        }
+        table = entry.node.as_table();
+    }
+    false
+}
+
+/// Takes out what no bound allows; what the file says stays, whatever it is.
+fn keep(knob: &mut Knob, bounds: &[Bound]) {
+    let about = |bound: &&Bound| match (&bound.about, &knob.kind) {
+        (About::Threads, Kind::Threads)
+        | (About::Queue, Kind::Edge(_))
+        | (About::Lanes, Kind::Lanes)
+        | (About::Slice, Kind::Slice) => true,
+        (About::Limit(name), Kind::Limit) => knob.name == format!("limits.{name}"),
+        (About::Path(path), _) => *path == knob.name,
+        _ => false,
+    };
+    let bounds: Vec<&Bound> = bounds.iter().filter(about).collect();
+    let mut first = true;
+    knob.levels.retain(|level| {
+        // A size of 0 has no order: "auto", inline.
+        let holds = level.size == 0 || bounds.iter().all(|bound| bound.holds(level.size as f64));
+        std::mem::take(&mut first) || holds
+    });
+}
+
+/// How far a candidate's sizes miss a bound, as a logarithm; at most 0 where all hold.
+pub fn excess(blueprint: &pipeline_graph::Blueprint, bounds: &[Bound]) -> f64 {
+    let on_the_way = |pool: usize| {
+        blueprint.stages.iter().any(|s| s.pool == Some(pool) && ON_THE_WAY.contains(&s.kind.as_str()))
+    };
+    let threads = || -> usize {
+        let pools = blueprint.pools.iter().enumerate().filter(|(i, _)| on_the_way(*i));
+        pools.filter(|(_, p)| p.kind == pipeline_graph::PoolKind::Resident).map(|(_, p)| p.workers()).sum()
+    };
+    let queues = || {
+        let capacities = blueprint.edges.iter().filter_map(|edge| match edge.mode {
+            Mode::Queue { capacity, .. } if edge.from.is_some() => Some(capacity),
+            _ => None,
+        });
+        capacities.max().unwrap_or(0)
+    };
+    let missed = bounds.iter().map(|bound| {
+        let has = match bound.about {
+            About::Threads => threads() as f64,
+            About::Queue => queues() as f64,
+            _ => return 0.0,
+        };
+        if bound.holds(has) { 0.0 } else { (has.max(1.0) / bound.value.max(1e-9)).ln().abs() }
+    });
+    missed.fold(0.0, f64::max)
+}
