@@ -1,4 +1,4 @@
-//! `run`: a node until a signal. The one place of the product that handles signals.
+//! `run`: a node until a signal. Commands handle signals, the library never does.
 
 use std::io::Write as _;
 use std::path::PathBuf;

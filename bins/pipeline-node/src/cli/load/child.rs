@@ -2,6 +2,7 @@
 //! goes, however that ends.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,7 +20,8 @@ impl Child {
     pub fn start(args: &[String]) -> Result<(Self, String), Failure> {
         let program = std::env::current_exe().map_err(|e| Failure::system(format!("this program: {e}")))?;
         let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped());
+        // In a group of its own: Ctrl-C is for its parent, with which it ends.
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         let child = command.spawn().map_err(|e| Failure::system(format!("a process of our own: {e}")))?;
         let mut child = Self(child);
         let mut line = String::new();

@@ -30,7 +30,12 @@ pub fn proposals(space: &Space, best: &Point, seen: Option<&Seen>, goal: Goal) -
 /// All that differ in one knob, with the edges that go with it.
 fn neighbours(space: &Space, best: &Point, seen: Option<&Seen>, goal: Goal) -> Vec<Proposal> {
     let mut all = Vec::new();
-    for knob in (0..space.knobs.len()).filter(|knob| !space.is_moot(*knob, best)) {
+    // How an edge is made that nothing passes makes no difference that could be measured.
+    let is_idle = |knob: usize| match (&space.knobs[knob].kind, seen) {
+        (Kind::Edge(edges), Some(seen)) => !seen.passes(space, edges),
+        _ => false,
+    };
+    for knob in (0..space.knobs.len()).filter(|knob| !space.is_moot(*knob, best) && !is_idle(*knob)) {
         for level in 0..space.knobs[knob].levels.len() {
             if level == usize::from(best[knob]) {
                 continue;

@@ -56,6 +56,13 @@ impl Seen {
         parks as f64 / (items.sum::<u64>() as f64).max(1.0)
     }
 
+    /// Whether anything passes one of these edges.
+    pub fn passes(&self, space: &Space, edges: &[usize]) -> bool {
+        let blueprint = &space.loaded.config.blueprint;
+        let name = |edge: &usize| blueprint.edge_name(&blueprint.edges[*edge]);
+        edges.iter().any(|edge| self.graph().edge(&name(edge)).is_none_or(|stats| stats.pushed > 0))
+    }
+
     /// Slices for each request.
     fn slices_per_request(&self) -> f64 {
         let items = |kind: &str| -> u64 {
@@ -89,7 +96,7 @@ pub fn expect(
                 pool.name
             ),
         ),
-        (Kind::Edge(joins), _) => edge(space, seen, joins, now, new),
+        (Kind::Edge(edges), _) => edge(space, seen, edges, now, new),
         (Kind::Slice, _) => slice(seen, now, new),
         _ => (0.0, String::new()),
     }
@@ -145,13 +152,12 @@ fn wait(seen: &Seen, pool: &str, new: &str, goal: Goal) -> (f64, String) {
     }
 }
 
-fn edge(space: &Space, seen: &Seen, joins: &[(Option<usize>, usize)], now: f64, new: f64) -> (f64, String) {
-    let stages = &space.loaded.config.blueprint.stages;
-    let stats = |stage: usize| seen.graph().stage(&stages[stage].name);
-    let target = joins.first().and_then(|(_, to)| stats(*to));
-    let Some(target) = target.filter(|target| target.items > 0) else {
-        // Nothing passes there.
-        return (2.0 * AGAINST, String::new());
+fn edge(space: &Space, seen: &Seen, edges: &[usize], now: f64, new: f64) -> (f64, String) {
+    let blueprint = &space.loaded.config.blueprint;
+    let stats = |stage: usize| seen.graph().stage(&blueprint.stages[stage].name);
+    let joins = || edges.iter().map(|edge| &blueprint.edges[*edge]);
+    let Some(target) = joins().next().and_then(|edge| stats(edge.to)) else {
+        return (AGAINST, String::new());
     };
     if new == 0.0 {
         let (wait, service) = (target.wait.quantile(0.5), target.service.quantile(0.5));

@@ -81,10 +81,11 @@ fn one_worker(space: &Space, of: &Point) -> Point {
 pub fn inlined(space: &Space, of: &Point) -> Point {
     let mut inlined = of.clone();
     for (knob, it) in space.knobs.iter().enumerate() {
-        let Kind::Edge(joins) = &it.kind else { continue };
+        let Kind::Edge(edges) = &it.kind else { continue };
+        let joins = edges.iter().map(|edge| &space.loaded.config.blueprint.edges[*edge]);
         let pool = |stage: usize| home(space, of, stage);
-        let is_one = joins.iter().all(|(from, to)| {
-            from.is_some_and(|from| match (pool(from), pool(*to)) {
+        let is_one = joins.into_iter().all(|edge| {
+            edge.from.is_some_and(|from| match (pool(from), pool(edge.to)) {
                 // Where a stage without a pool runs, its neighbours say.
                 (None, _) | (_, None) => true,
                 (from, to) => from == to,

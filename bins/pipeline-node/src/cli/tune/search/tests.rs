@@ -82,7 +82,7 @@ fn neighbours(of: &Point, world: &Synthetic) -> Vec<Proposal> {
         for level in (0..*levels).filter(|level| *level != of[knob]) {
             let mut candidate = of.clone();
             candidate[knob] = level;
-            let is_wrong = mix(knob as u64 * 64 + u64::from(level) + world.seed * 4096) % 3 == 0;
+            let is_wrong = mix(knob as u64 * 64 + u64::from(level) + world.seed * 4096).is_multiple_of(3);
             let truth = world.truth(&candidate) - world.truth(of);
             let hope = if is_wrong { -truth / 2.0 } else { truth / 2.0 };
             all.push(Proposal { candidate, hope, why: String::new() });

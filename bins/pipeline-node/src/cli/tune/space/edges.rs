@@ -15,32 +15,29 @@ pub fn knobs(loaded: &Loaded) -> Vec<Knob> {
     let (edges, places) = (&loaded.config.blueprint.edges, &loaded.places.edges);
     let mut knobs = Vec::new();
     for entry in entries.map_or(&[][..], |table| &table.entries) {
-        let is_here =
-            |(_, place): &(&EdgeDecl, &pipeline_configs::wiring::EdgePlace)| place.value == entry.node.span;
-        let of_entry: Vec<&EdgeDecl> =
-            edges.iter().zip(places).filter(is_here).map(|(edge, _)| edge).collect();
+        let is_here = |edge: &usize| places[*edge].value == entry.node.span;
+        let of_entry: Vec<usize> = (0..edges.len()).filter(is_here).collect();
         // What it says may hold for some of its hops only: then it is not the line to change.
         let hops = entry.key.matches("->").count();
         let is_whole = entry.key.contains('*') || of_entry.len() == hops;
-        let Some(first) =
-            of_entry.first().filter(|first| is_whole && of_entry.iter().all(|e| e.mode == first.mode))
-        else {
+        let Some(first) = of_entry.first().map(|first| &edges[*first]).filter(|_| is_whole) else { continue };
+        if of_entry.iter().any(|edge| edges[*edge].mode != first.mode) {
             continue;
-        };
+        }
         if let Mode::Inline | Mode::Queue { .. } = first.mode {
-            knobs.push(knob(&entry.key, first.mode, &of_entry));
+            knobs.push(knob(&entry.key, first.mode, &of_entry, edges));
         }
     }
     knobs
 }
 
-fn knob(key: &str, mode: Mode, edges: &[&EdgeDecl]) -> Knob {
+fn knob(key: &str, mode: Mode, of_entry: &[usize], edges: &[EdgeDecl]) -> Knob {
     let path = ["edges", key];
     let mut levels = Vec::new();
     match mode {
         Mode::Queue { capacity, .. } => {
             levels.push(Level { words: capacity.to_string(), size: capacity as u64, changes: Vec::new() });
-            if edges.iter().all(|edge| edge.from.is_some()) {
+            if of_entry.iter().all(|edge| edges[*edge].from.is_some()) {
                 let change = Change::new(&path, "\"inline\"", written(mode));
                 levels.push(Level { words: "inline".into(), size: 0, changes: vec![change] });
             }
@@ -62,8 +59,7 @@ fn knob(key: &str, mode: Mode, edges: &[&EdgeDecl]) -> Knob {
             }
         }
     }
-    let joins = edges.iter().map(|edge| (edge.from, edge.to)).collect();
-    Knob { name: format!("\"{key}\""), kind: Kind::Edge(joins), pool: None, levels }
+    Knob { name: format!("\"{key}\""), kind: Kind::Edge(of_entry.to_vec()), pool: None, levels }
 }
 
 /// As TOML.

@@ -76,8 +76,8 @@ pub enum Kind {
     Home,
     /// Whether the application's threads carry its transfers.
     Caller,
-    /// An entry of `[edges]`, by the stages that it joins, as indexes into the blueprint.
-    Edge(Vec<(Option<usize>, usize)>),
+    /// An entry of `[edges]`, by the edges of the blueprint that it says.
+    Edge(Vec<usize>),
     /// The size of slices.
     Slice,
     /// Lanes of a transport.
