@@ -170,8 +170,7 @@ fn edge(space: &Space, seen: &Seen, edges: &[usize], now: f64, new: f64) -> (f64
         return (if wait > service { 0.15 } else { 0.02 }, why);
     }
     let is_full = target.depth_max as f64 >= now;
-    let blocked =
-        joins.iter().filter_map(|(from, _)| stats((*from)?)).map(|s| s.blocked_pct()).fold(0.0, f64::max);
+    let blocked = joins().filter_map(|edge| stats(edge.from?)).map(|s| s.blocked_pct()).fold(0.0, f64::max);
     match (new > now, is_full || blocked > 2.0) {
         (true, true) if now > 0.0 => {
             let why = format!(
