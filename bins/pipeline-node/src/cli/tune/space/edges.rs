@@ -25,13 +25,14 @@ pub fn knobs(loaded: &Loaded) -> Vec<Knob> {
             continue;
         }
         if let Mode::Inline | Mode::Queue { .. } = first.mode {
-            knobs.push(knob(&entry.key, first.mode, &of_entry, edges));
+            let posts = loaded.config.blueprint.stages[first.to].kind == "wr_post";
+            knobs.push(knob(&entry.key, first.mode, &of_entry, edges, if posts { "owner" } else { "any" }));
         }
     }
     knobs
 }
 
-fn knob(key: &str, mode: Mode, of_entry: &[usize], edges: &[EdgeDecl]) -> Knob {
+fn knob(key: &str, mode: Mode, of_entry: &[usize], edges: &[EdgeDecl], dispatch: &str) -> Knob {
     let path = ["edges", key];
     let mut levels = Vec::new();
     match mode {
@@ -54,7 +55,10 @@ fn knob(key: &str, mode: Mode, of_entry: &[usize], edges: &[EdgeDecl]) -> Knob {
         _ => {
             levels.push(Level { words: "inline".into(), size: 0, changes: Vec::new() });
             for batches in [16, 64, 256] {
-                let change = Change::new(&path, format!("{{ queue = {batches} }}"), "\"inline\"");
+                // All of it: what is left open a preset below may say otherwise.
+                let value =
+                    format!("{{ queue = {batches}, when_full = \"wait\", dispatch = \"{dispatch}\" }}");
+                let change = Change::new(&path, value, "\"inline\"");
                 levels.push(Level { words: batches.to_string(), size: batches, changes: vec![change] });
             }
         }

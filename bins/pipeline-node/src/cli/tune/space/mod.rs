@@ -13,6 +13,7 @@ mod tests;
 
 use pipeline_configs::Loaded;
 use pipeline_configs::source::Layer;
+use pipeline_configs::tree::{Entry, Node};
 use pipeline_graph::Mode;
 
 use super::args::Allow;
@@ -183,15 +184,22 @@ impl Space {
 
 /// Whether a value comes from outside of the file: what `--set` or a variable says would still hold after the file was changed.
 fn is_fixed(loaded: &Loaded, path: &[String]) -> bool {
-    let mut table = Some(&loaded.tree);
+    let mut tables = vec![&loaded.tree];
+    let mut entries: Vec<&Entry> = Vec::new();
     for key in path {
-        let Some(entry) = table.and_then(|table| table.get(key)) else { return false };
-        if loaded.warnings.sources.layer(entry.node.span) >= Layer::Environment {
-            return true;
-        }
-        table = entry.node.as_table();
+        // Of an edge there may be one from each layer.
+        entries = tables.iter().flat_map(|table| &table.entries).filter(|entry| entry.key == *key).collect();
+        tables = entries.iter().filter_map(|entry| entry.node.as_table()).collect();
     }
-    false
+    entries.iter().any(|entry| is_outside(loaded, &entry.node))
+}
+
+/// Whether any value in a node does. A table has no layer of its own: others are laid over it.
+fn is_outside(loaded: &Loaded, node: &Node) -> bool {
+    match node.as_table() {
+        Some(table) => table.entries.iter().any(|entry| is_outside(loaded, &entry.node)),
+        None => loaded.warnings.sources.layer(node.span) >= Layer::Environment,
+    }
 }
 
 /// Takes out what no bound allows; what the file says stays, whatever it is.

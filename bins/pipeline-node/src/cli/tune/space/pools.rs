@@ -42,7 +42,7 @@ pub fn knobs(loaded: &Loaded, allow: &[Allow], cpus: usize) -> Vec<Knob> {
         if pool.kind == PoolKind::Resident {
             knobs.push(threads(i, pool, cpus));
         }
-        knobs.push(wait(i, pool, allow));
+        knobs.push(wait(i, pool, allow, loaded));
     }
     if allow.contains(&Allow::Caller) {
         knobs.extend(caller(blueprint));
@@ -76,15 +76,27 @@ fn threads(index: usize, pool: &PoolDecl, cpus: usize) -> Knob {
     Knob { name: format!("pools.{}.threads", pool.name), kind: Kind::Threads, pool: Some(index), levels }
 }
 
-fn wait(index: usize, pool: &PoolDecl, allow: &[Allow]) -> Knob {
+fn wait(index: usize, pool: &PoolDecl, allow: &[Allow], loaded: &Loaded) -> Knob {
     let was = written(&pool.wait);
     let mut levels = vec![level(was.clone(), 0, Vec::new())];
     for wait in waits(allow).into_iter().filter(|wait| *wait != pool.wait) {
-        let value = written(&wait);
-        let change = Change::new(&["pools", &pool.name, "wait"], value.clone(), was.clone());
-        levels.push(level(value, 0, vec![change]));
+        let change = Change::new(&["pools", &pool.name, "wait"], whole(&wait, pool, loaded), was.clone());
+        levels.push(level(written(&wait), 0, vec![change]));
     }
     Knob { name: format!("pools.{}.wait", pool.name), kind: Kind::Wait, pool: Some(index), levels }
+}
+
+/// As TOML that says all of it: a table is laid over the one that stands there, or in the preset, and what it leaves open stays.
+fn whole(wait: &Wait, pool: &PoolDecl, loaded: &Loaded) -> String {
+    let whole = pipeline_configs::wait::written(wait);
+    let pools = loaded.tree.get("pools").and_then(|pools| pools.node.as_table());
+    let said = pools.and_then(|pools| pools.get(&pool.name)?.node.as_table()?.get("wait")?.node.as_table());
+    match whole.strip_suffix(" }") {
+        Some(keys) if said.is_some_and(|said| said.get("adaptive").is_some()) => {
+            format!("{keys}, adaptive = {} }}", wait.adaptive)
+        }
+        _ => whole,
+    }
 }
 
 /// The stages of a pool in that of `wr_post`, and the pool gone where nothing else runs in it.

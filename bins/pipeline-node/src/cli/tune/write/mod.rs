@@ -8,8 +8,8 @@ mod place;
 #[cfg(test)]
 mod tests;
 
+use pipeline_configs::Loaded;
 use pipeline_configs::show::show;
-use pipeline_configs::{Loaded, suggest};
 use pipeline_stages::catalog::catalog;
 use toml_edit::DocumentMut;
 
@@ -36,7 +36,7 @@ pub fn rewrite(text: &str, changes: &[Change], note: &str) -> Result<String, Str
 pub fn same(written: &Loaded, measured: &Loaded) -> Result<(), String> {
     let values = |loaded: &Loaded| {
         let mut values: Vec<(String, String)> =
-            show(loaded, &catalog()).into_iter().map(|shown| (shown.path, shown.value)).collect();
+            show(loaded, &catalog()).into_iter().map(|shown| (shown.path, ordered(&shown.value))).collect();
         values.sort();
         values
     };
@@ -49,6 +49,16 @@ pub fn same(written: &Loaded, measured: &Loaded) -> Result<(), String> {
     }
 }
 
+/// A table with its keys in order: one that is laid over another has those of that first.
+fn ordered(value: &str) -> String {
+    let Some(keys) = value.strip_prefix("{ ").and_then(|rest| rest.strip_suffix(" }")) else {
+        return value.to_owned();
+    };
+    let mut keys: Vec<&str> = keys.split(", ").collect();
+    keys.sort_unstable();
+    format!("{{ {} }}", keys.join(", "))
+}
+
 /// Keys of edges are equal whatever blanks stand in them.
 fn same_key(one: &str, other: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" -> ", "->");
@@ -57,5 +67,5 @@ fn same_key(one: &str, other: &str) -> bool {
 
 /// A value of TOML.
 fn value(text: &str) -> Result<toml_edit::Value, String> {
-    text.parse().map_err(|_| format!("`{text}` is no value{}", suggest::list(&[])))
+    text.parse().map_err(|_| format!("`{text}` is no value"))
 }
