@@ -78,7 +78,7 @@ pub struct Args {
     /// The target's segment; it must allow the operation.
     #[arg(long, default_value = "bench", value_name = "NAME")]
     pub segment: String,
-    /// Measure although the target, or a node of this file, has other traffic: it disturbs that, and is disturbed by it.
+    /// Measure although the target has other traffic: it disturbs that, and is disturbed by it.
     #[arg(long)]
     pub live: bool,
     /// Try what the file should not become without your word. May be repeated, or a list: spin,caller.
