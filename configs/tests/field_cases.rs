@@ -6,7 +6,7 @@
 mod kinds;
 
 use pipeline_configs::tables::{self, Form};
-use pipeline_configs::{Findings, Options, Severity, codes, load_str, show};
+use pipeline_configs::{Config, Findings, Options, Severity, codes, load_str, show};
 
 fn findings(text: &str, options: &Options) -> Findings {
     match load_str("t", text, &kinds::catalog(), options) {
@@ -126,7 +126,12 @@ fn what_is_shown_can_be_set() {
         shown.iter().filter(|s| s.path.contains('.')).map(|s| format!("{}={}", s.path, s.value)).collect();
     let again = load_str("t", text, &kinds::catalog(), &Options { set, ..Options::default() });
     let again = again.unwrap_or_else(|f| panic!("{f}"));
-    assert_eq!(format!("{:?}", again.config), format!("{:?}", loaded.config));
+    // Where a value comes from is another place now; what is listed is not.
+    let values =
+        |of: &[show::Shown]| of.iter().map(|s| (s.path.clone(), s.value.clone())).collect::<Vec<_>>();
+    assert_eq!(values(&again.config.shown), values(&loaded.config.shown));
+    let but = |config: &Config| format!("{:?}", Config { shown: [].into(), ..config.clone() });
+    assert_eq!(but(&again.config), but(&loaded.config));
 }
 
 /// A key under its former name counts, and warns with the name to write and the version that no longer reads it. No
