@@ -8,6 +8,7 @@ pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod control;
+mod deadline;
 pub mod directory;
 pub mod error;
 pub mod exhausted;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::dial::reach;
-use super::lane::{Lane, Pair};
+use super::lane::Lane;
 use super::peers::Learnt;
 use super::post::MooncakePost;
 use super::reap::MooncakeReap;
@@ -14,13 +14,13 @@ use super::ring::Ring;
 use super::settings::Settings;
 use super::transport::KIND;
 use super::wire::Framing;
-use crate::clock::{Nanos, until};
+use crate::clock::Nanos;
+use crate::deadline::in_time;
 use crate::error::Error;
-use crate::fault::Fault;
-use crate::life::Life;
 use crate::link::{Link, LinkEnd, Wakes};
 use crate::memory::{RegionId, Regions};
 use crate::resting::Resting;
+use crate::tcp::halves::{Connection, Pair};
 use crate::transport::{NicId, Offer, PairId, Path};
 
 /// The least `stall`: below it a busy machine would look dead.
@@ -77,24 +77,17 @@ impl Initiator {
     pub(super) async fn dial(&self, path: &Path, peer: &Offer, by: Nanos) -> Result<Link, Error> {
         let pair = self.pair(path)?;
         let framing = self.framing_to(path, peer)?;
-        let dialling = tokio::time::timeout(until(by), reach(path, &self.resting, self.stall, by));
-        let stream = dialling
-            .await
-            .unwrap_or_else(|_| Err(Error::Deadline { what: "opening a lane", peer: path.peer.clone() }))?;
+        let dialling = reach(path, &self.resting, self.stall, by);
+        let stream = in_time("opening a lane", &path.peer, by, dialling).await?;
         let stream = stream
             .into_std()
             .map_err(|e| Error::Unreachable { peer: path.peer.clone(), reason: e.to_string() })?;
         let id = path.link;
         let lane = Lane {
-            id,
-            peer: path.peer.clone(),
-            stream,
+            connection: Connection::new(id, path.peer.clone(), stream, pair),
             framing,
             remote: self.learnt.of(path.incarnation),
             ring: Ring::new(self.depth),
-            life: Life::default(),
-            fault: Fault::default(),
-            pair,
         };
         let (post, reap) = lane.ends();
         let (post, reap) = (LinkEnd { id, body: Box::new(post) }, LinkEnd { id, body: Box::new(reap) });

@@ -50,7 +50,5 @@ pub use find::MEMORY;
 pub use settings::{Metadata, P2P, Settings, is_every_address};
 pub use transport::{KIND, MooncakeTcp};
 
-/// Bytes that a lane may take in before the next one's turn.
-const TURN_BYTES: usize = 1 << 20;
 /// Bytes that one system call moves at most: a slice of the usual size goes with its header, and with some that are small.
 const MOVE_BYTES: usize = (1 << 20) + (64 << 10);

@@ -14,6 +14,7 @@
 use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+use crate::tcp::halves::TakenBack;
 use crate::wr::{Op, Outcome, Refusal, WrId};
 
 const QUEUED: u64 = 1;
@@ -67,19 +68,6 @@ pub(super) enum Stand {
     Cancelled,
     /// It never goes out, and ends so when its turn comes.
     Ended(Outcome),
-}
-
-/// How far a work request had come when it was taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TakenBack {
-    /// No byte of it had left, and none will.
-    Dropped,
-    /// A READ on the wire: its payload will be thrown away.
-    Discarding,
-    /// A WRITE on the wire.
-    MustAbort,
-    /// Not here (any more).
-    NotHere,
 }
 
 /// See the file's head.

@@ -6,8 +6,9 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use super::super::ring::{Ring, Stand, TakenBack};
+    use super::super::ring::{Ring, Stand};
     use crate::life::Life;
+    use crate::tcp::halves::TakenBack;
     use crate::wr::{Op, Outcome, WrId};
 
     fn somewhere() -> Result<*mut u8, Outcome> {

@@ -19,8 +19,9 @@ use super::post::{Limits, RdmaPost};
 use super::reap::RdmaReap;
 use super::settings::RdmaSettings;
 use crate::caps::{Caps, Mover};
-use crate::clock::{Nanos, until};
+use crate::clock::Nanos;
 use crate::control::Control;
+use crate::deadline::in_time;
 use crate::error::Error;
 use crate::link::{Halves, Link, LinkEnd, LinkId, Waker, Wakes};
 use crate::memory::{Access, Memory, RegionId};
@@ -160,18 +161,6 @@ fn nic(name: &str, device: &Arc<Device>, settings: &RdmaSettings) -> Result<Nic,
         device: device.clone(),
         idle_queue: Arc::new(CompletionQueue::new(device, 1, false)?),
     })
-}
-
-async fn in_time<T>(
-    what: &'static str,
-    peer: &str,
-    by: Nanos,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    match tokio::time::timeout(until(by), work).await {
-        Ok(done) => done,
-        Err(_) => Err(Error::Deadline { what, peer: peer.to_owned() }),
-    }
 }
 
 impl Transport for RdmaTransport {

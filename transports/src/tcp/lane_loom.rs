@@ -6,7 +6,8 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use super::super::slots::{Left, Slots, TakenBack};
+    use super::super::halves::TakenBack;
+    use super::super::slots::{Left, Slots};
     use crate::life::Life;
     use crate::wr::{Op, WrId};
 

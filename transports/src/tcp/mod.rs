@@ -10,6 +10,7 @@ mod counters;
 mod dial;
 pub(crate) mod epoll;
 pub mod frame;
+pub(crate) mod halves;
 pub mod hello;
 pub(crate) mod inbox;
 mod lane;
@@ -32,7 +33,7 @@ pub use source::{illness, stray};
 pub use transport::{KIND, TcpTransport};
 
 /// Bytes of the buffer that takes payload nobody wants; its content is never looked at.
-const SCRATCH_BYTES: usize = 64 << 10;
+pub(crate) const SCRATCH_BYTES: usize = 64 << 10;
 /// Bytes that one system call moves, and that a lane may move in a row before the next one's turn: little enough that a
 /// short message on another lane waits a fraction of a millisecond for it, and for what was copied in to be still in the
 /// cache when the other side copies it out.

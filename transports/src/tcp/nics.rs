@@ -57,14 +57,14 @@ impl State {
             if let Some(lane) = lane.upgrade()
                 && (self.is_ill() || on.holding(*from).is_none())
             {
-                lane.kill_for(Blame::LocalNic);
+                lane.connection.kill_for(Blame::LocalNic);
             }
         }
     }
 }
 
 fn is_live(lane: &Weak<Lane>) -> bool {
-    lane.upgrade().is_some_and(|lane| !lane.life.is_dead())
+    lane.upgrade().is_some_and(|lane| !lane.connection.life.is_dead())
 }
 
 fn registered(monitor: Monitor) -> std::io::Result<AsyncFd<Monitor>> {

@@ -1,52 +1,29 @@
-//! The write half of lanes: work requests become frames, gathered straight from registered memory.
+//! Work requests of a lane as frames, gathered straight from registered memory.
 //!
 //! What was posted before a `flush` is coalesced into frames; a frame is one `sendmsg` as long as the socket
-//! takes it. Deliberately completes nothing: only the reap half does.
+//! takes it. Deliberately no lanes' turns: [`super::halves`] has those.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
-use super::epoll::{Epoll, Interest};
 use super::frame::{self, COUNT_MAX, Descriptor, Kind, REQUEST_BYTES_MAX, Tag};
-use super::lane::{Pair, PostEnd};
+use super::halves::{Outbound, StreamPost};
+use super::lane::Lane;
 use super::vector::Vector;
-use crate::clock::Nanos;
-use crate::error::Error;
-use crate::fault::broken_by;
-use crate::link::{Arming, Flushed, LinkEnd, LinkId, Post, Posted};
 use crate::memory::Regions;
 use crate::wr::{Op, WorkRequest};
 
-/// Payload bytes of all lanes that one flush sends: then it is the turn of what else the worker does.
-const FLUSH_BYTES: usize = 2 * super::TURN_BYTES;
-/// Frames and partial frames a lane may send in one flush, however small.
-const SENDS_A_FLUSH: usize = 8;
+/// The write half of lanes.
+pub(super) type TcpPost = StreamPost<Frames>;
 
 /// See the file's head.
-pub(super) struct TcpPost {
-    lanes: Vec<PostLane>,
-    epoll: Epoll,
-    blocked: usize,
-    /// Where the next flush begins.
-    turn: usize,
-    /// A flush stopped at its budget.
-    unfinished: bool,
-    deaths_seen: u64,
-    regions: Arc<Regions>,
-    pair: Arc<Pair>,
-}
-
-/// One lane. `frame` before `end`: dropping lets go of memory first and falls quiet last.
-struct PostLane {
+pub(super) struct Frames {
     frame: Outgoing,
     free: Vec<u32>,
     queue: VecDeque<u32>,
     /// Where each slot's bytes are on the other side.
     remote: Box<[Descriptor]>,
-    blocked: bool,
-    end: PostEnd,
 }
 
 /// The frame being sent.
@@ -62,150 +39,12 @@ struct Outgoing {
     vector: Vector,
 }
 
-impl TcpPost {
-    pub(super) fn new(regions: Arc<Regions>, pair: Arc<Pair>) -> Result<Self, Error> {
-        let epoll = Epoll::new()?;
-        Ok(Self {
-            lanes: Vec::new(),
-            epoll,
-            blocked: 0,
-            turn: 0,
-            unfinished: false,
-            deaths_seen: 0,
-            regions,
-            pair,
-        })
-    }
+impl Outbound for Frames {
+    type Lane = Lane;
+    const MOVE_BYTES: usize = super::TURN_BYTES;
 
-    fn find(&self, link: LinkId) -> Option<usize> {
-        self.lanes.binary_search_by_key(&link, |l| l.end.0.id).ok()
-    }
-
-    /// Lets go of lanes that died since the last look.
-    fn bury(&mut self) {
-        let deaths = self.pair.deaths();
-        if deaths == self.deaths_seen {
-            return;
-        }
-        self.deaths_seen = deaths;
-        let (epoll, blocked) = (&self.epoll, &mut self.blocked);
-        self.lanes.retain_mut(|lane| {
-            let dead = lane.end.0.life.is_dead();
-            if dead {
-                *blocked -= usize::from(lane.blocked);
-                lane.disown(epoll);
-            }
-            !dead
-        });
-    }
-
-    fn poll_writable(&mut self) {
-        if self.blocked == 0 {
-            return;
-        }
-        let (lanes, blocked) = (&mut self.lanes, &mut self.blocked);
-        self.epoll.poll(|ready| {
-            if let Ok(i) = lanes.binary_search_by_key(&ready.id, |l| l.end.0.id)
-                && ready.writable
-                && lanes[i].blocked
-            {
-                lanes[i].blocked = false;
-                *blocked -= 1;
-            }
-        });
-    }
-}
-
-impl Post for TcpPost {
-    fn adopt(&mut self, end: LinkEnd) {
-        let Ok(end) = end.body.downcast::<PostEnd>() else {
-            tracing::error!(link = end.id.0, "an end that is not the post end of a TCP lane: dropped");
-            return;
-        };
-        if end.0.life.is_dead() {
-            // It died on its way here, before this half counted its death: dropping it makes it quiet.
-            return;
-        }
-        let added = self.epoll.add(end.0.stream.as_fd(), end.0.id, Interest::Write);
-        if let Err(error) = added {
-            tracing::warn!(peer = end.0.peer, %error, "a lane cannot be watched: dropped");
-            return;
-        }
-        if let Err(at) = self.lanes.binary_search_by_key(&end.0.id, |l| l.end.0.id) {
-            self.lanes.insert(at, PostLane::new(*end));
-        }
-    }
-
-    fn room(&self, link: LinkId) -> usize {
-        self.find(link).map_or(0, |i| self.lanes[i].room())
-    }
-
-    fn post(&mut self, _now: Nanos, link: LinkId, work: &[WorkRequest]) -> Posted {
-        self.bury();
-        let Some(i) = self.find(link) else { return Posted::default() };
-        let taken = self.lanes[i].take(&self.regions, work);
-        Posted { taken }
-    }
-
-    fn flush(&mut self, _now: Nanos) -> Flushed {
-        self.bury();
-        self.poll_writable();
-        self.unfinished = false;
-        let (lanes, mut budget, mut moved) = (self.lanes.len(), FLUSH_BYTES, false);
-        for _ in 0..SENDS_A_FLUSH {
-            let mut progress = false;
-            for k in 0..lanes {
-                let lane = &mut self.lanes[(self.turn + k) % lanes];
-                if lane.blocked || !lane.has_work() || budget == 0 {
-                    continue;
-                }
-                match lane.send(budget.min(super::TURN_BYTES)) {
-                    Sent::Some(bytes) => {
-                        budget = budget.saturating_sub(bytes);
-                        moved |= bytes > 0;
-                        progress = true;
-                    }
-                    Sent::Blocked => {
-                        lane.blocked = true;
-                        self.blocked += 1;
-                    }
-                    Sent::Dead => {}
-                }
-            }
-            if !progress {
-                break;
-            }
-        }
-        self.turn = self.turn.wrapping_add(1) % lanes.max(1);
-        self.bury();
-        self.unfinished = self.lanes.iter().any(|l| !l.blocked && l.has_work());
-        match (self.blocked > 0 || self.unfinished, moved) {
-            (false, _) => Flushed::All,
-            (true, true) => Flushed::Partly,
-            (true, false) => Flushed::Stuck,
-        }
-    }
-
-    fn arm(&mut self, on: &mut dyn Arming) {
-        self.bury();
-        if self.unfinished {
-            on.busy();
-        }
-        if self.blocked > 0 {
-            on.fd(self.epoll.fd());
-        }
-    }
-}
-
-enum Sent {
-    Some(usize),
-    Blocked,
-    Dead,
-}
-
-impl PostLane {
-    fn new(end: PostEnd) -> Self {
-        let depth = end.0.slots.depth();
+    fn new(lane: &Lane) -> Self {
+        let depth = lane.slots.depth();
         Self {
             frame: Outgoing {
                 head: Box::new([0; REQUEST_BYTES_MAX]),
@@ -220,28 +59,21 @@ impl PostLane {
             free: (0..depth as u32).rev().collect(),
             queue: VecDeque::with_capacity(depth),
             remote: vec![Descriptor::default(); depth].into_boxed_slice(),
-            blocked: false,
-            end,
         }
     }
 
-    fn room(&self) -> usize {
-        let lane = &self.end.0;
-        if lane.life.is_dead() {
-            return 0;
-        }
+    fn room(&self, lane: &Lane) -> usize {
         match self.free.len() {
             0 => lane.slots.freed_or_starve(),
             own => own + lane.slots.freed(),
         }
     }
 
-    fn has_work(&self) -> bool {
+    fn has_work(&self, _lane: &Lane) -> bool {
         !self.frame.vector.is_empty() || !self.queue.is_empty()
     }
 
-    fn take(&mut self, regions: &Regions, work: &[WorkRequest]) -> usize {
-        let lane = &self.end.0;
+    fn take(&mut self, lane: &Lane, regions: &Regions, work: &[WorkRequest]) -> usize {
         for (i, w) in work.iter().enumerate() {
             let Some(slot) = self.free.pop().or_else(|| lane.slots.take_freed_or_starve()) else { return i };
             // A pinned region within bounds, by the poster's contract; what is not fails this one alone.
@@ -252,50 +84,18 @@ impl PostLane {
             self.remote[slot as usize] = Descriptor { tag, op: w.op, region, offset, length: w.len };
             match at {
                 Some(_) => self.queue.push_back(slot),
-                None => lane.pair.wakes.reap.wake(),
+                None => lane.connection.pair.wakes.reap.wake(),
             }
         }
         work.len()
     }
 
-    /// Sends one frame, or what is left of one, up to `limit` bytes.
-    fn send(&mut self, limit: usize) -> Sent {
-        if self.frame.vector.is_empty() {
-            self.build();
-            if self.frame.vector.is_empty() {
-                return Sent::Some(0);
-            }
+    /// Makes the next frame of what is queued; nothing when all of that was taken back.
+    fn build(&mut self, lane: &Lane) -> bool {
+        let frame = &mut self.frame;
+        if !frame.vector.is_empty() {
+            return true;
         }
-        if !self.end.0.life.begin_send() {
-            return Sent::Dead;
-        }
-        let socket = self.end.0.stream.as_fd();
-        // SAFETY: the head is ours. Payload lies in regions that the requests have pinned until their
-        // completions, which the reaper withholds until the answer has come or this half has fallen quiet. A
-        // reaper that is dropped instead waits for `let_go`, and the lane was alive after `begin_send`.
-        let sent = unsafe { self.frame.vector.send(socket, limit) };
-        self.end.0.life.let_go();
-        match sent {
-            Ok(n) => {
-                self.frame.sent += n;
-                let lane = &self.end.0;
-                if lane.slots.hand_over(self.frame.handed()) {
-                    lane.pair.wakes.reap.wake();
-                }
-                Sent::Some(n)
-            }
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Sent::Blocked,
-            Err(e) if e.kind() == ErrorKind::Interrupted => Sent::Some(0),
-            Err(e) => {
-                self.end.0.kill_for(broken_by(&e));
-                Sent::Dead
-            }
-        }
-    }
-
-    /// Makes the next frame of what is queued. Leaves the vector empty when all of that was taken back.
-    fn build(&mut self) {
-        let (lane, frame) = (&self.end.0, &mut self.frame);
         frame.vector.clear();
         frame.payload_before += frame.payload;
         (frame.count, frame.sent, frame.payload) = (0, 0, 0);
@@ -314,7 +114,7 @@ impl PostLane {
             frame.payload += payload;
         }
         if frame.count == 0 {
-            return;
+            return false;
         }
         frame::put_head(&mut frame.head[..], Kind::Request, frame.count);
         frame.head_bytes = frame::HEAD_BYTES + frame.count * frame::DESCRIPTOR_BYTES;
@@ -324,13 +124,22 @@ impl PostLane {
                 frame.vector.push(at, length as usize);
             }
         }
+        true
     }
 
-    /// The lane is dead: what of its last frame cannot have had an effect goes back to "not begun", so that
-    /// it may be retried elsewhere. A WRITE has none before a byte of its payload has left.
-    fn disown(&mut self, epoll: &Epoll) {
-        let (lane, frame) = (&self.end.0, &mut self.frame);
-        epoll.remove(lane.stream.as_fd());
+    unsafe fn send(&mut self, lane: &Lane, limit: usize) -> io::Result<usize> {
+        // SAFETY: the head is ours; payload by the caller's promise.
+        unsafe { self.frame.vector.send(lane.connection.stream.as_fd(), limit) }
+    }
+
+    fn sent(&mut self, lane: &Lane, bytes: usize) -> bool {
+        self.frame.sent += bytes;
+        lane.slots.hand_over(self.frame.handed())
+    }
+
+    /// Of the last frame: a WRITE has no effect before a byte of its payload has left.
+    fn disown(&mut self, lane: &Lane) {
+        let frame = &mut self.frame;
         if !frame.vector.is_empty() {
             let mut payload_at = frame.head_bytes;
             for tag in &frame.tags[..frame.count] {
@@ -351,14 +160,5 @@ impl Outgoing {
     /// Payload bytes the kernel has taken since the lane began.
     fn handed(&self) -> u64 {
         self.payload_before + self.sent.saturating_sub(self.head_bytes) as u64
-    }
-}
-
-impl Drop for TcpPost {
-    fn drop(&mut self) {
-        for lane in &mut self.lanes {
-            lane.end.0.kill();
-            lane.disown(&self.epoll);
-        }
     }
 }

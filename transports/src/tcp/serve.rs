@@ -10,10 +10,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::answers::{Answers, Pushed};
+use super::counters::Counters;
 use super::epoll::{Epoll, Interest};
 use super::frame::{self, COUNT_MAX, DESCRIPTOR_BYTES, Descriptor, HEAD_BYTES, Kind, Violation};
 use super::inbox::{Inbox, Received};
-use super::lane::{Pair, ServeEnd};
+use super::lane::ServeEnd;
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::link::{Arming, LinkEnd, LinkId, Serve, Served};
@@ -34,7 +35,7 @@ pub(super) struct TcpServe {
     idle_turns: u8,
     scratch: Box<[u8]>,
     regions: Arc<Regions>,
-    pair: Arc<Pair>,
+    counters: Arc<Counters>,
 }
 
 /// What a descriptor was granted.
@@ -61,7 +62,7 @@ struct ServeLane {
 }
 
 impl TcpServe {
-    pub(super) fn new(regions: Arc<Regions>, pair: Arc<Pair>) -> Result<Self, Error> {
+    pub(super) fn new(regions: Arc<Regions>, counters: Arc<Counters>) -> Result<Self, Error> {
         Ok(Self {
             lanes: Vec::new(),
             closed: Vec::new(),
@@ -71,7 +72,7 @@ impl TcpServe {
             idle_turns: 0,
             scratch: vec![0; super::SCRATCH_BYTES].into_boxed_slice(),
             regions,
-            pair,
+            counters,
         })
     }
 
@@ -155,7 +156,7 @@ impl Serve for TcpServe {
                 bytes_out: 0,
             };
             if let Err(violation) = lane.turn(&mut turn) {
-                self.pair.counters.violation(now, &lane.end.peer, violation);
+                self.counters.violation(now, &lane.end.peer, violation);
                 lane.closed = true;
             }
             served.answered += left - turn.left;
@@ -380,7 +381,7 @@ impl ServeLane {
         };
         opened.map_or_else(
             |why| {
-                self.end.pair.counters.refuse(turn.now, &self.end.peer, why);
+                self.end.counters.refuse(turn.now, &self.end.peer, why);
                 Grant::Refused(why)
             },
             Grant::Open,

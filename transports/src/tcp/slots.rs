@@ -11,6 +11,7 @@
 //! quote a slot that is BEGUN, in its current use.
 
 use super::frame::Tag;
+use super::halves::TakenBack;
 use super::ring::Ring;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use crate::wr::{Op, WrId};
@@ -50,19 +51,6 @@ pub(super) struct Awaited {
     /// The poster has let go of the local bytes of a WRITE. Until it has, an answer must wait: a peer that
     /// answers before it has the payload must not get a buffer freed that is still being sent.
     pub(super) handed_over: bool,
-}
-
-/// How far a work request had come when it was taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TakenBack {
-    /// No byte of it had left, and none will.
-    Dropped,
-    /// A READ on the wire: its payload will be thrown away.
-    Discarding,
-    /// A WRITE on the wire.
-    MustAbort,
-    /// Not here (any more).
-    NotHere,
 }
 
 /// What [`Slots::flush`] found in a slot of a dead lane.

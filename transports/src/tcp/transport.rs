@@ -10,9 +10,10 @@ use tokio::net::TcpStream;
 
 use super::counters::Counters;
 use super::dial::reach;
+use super::halves::{Connection, Pair, PostEnd, ReapEnd};
 use super::hello::Hello;
-use super::lane::{Lane, Pair, PostEnd, ReapEnd, ServeEnd};
-use super::nics::Nics;
+use super::lane::{Lane, ServeEnd};
+use super::nics::{Nics, State};
 use super::post::TcpPost;
 use super::reap::TcpReap;
 use super::serve::TcpServe;
@@ -20,11 +21,10 @@ use super::settings::Settings;
 use super::slots::Slots;
 use super::socket;
 use crate::caps::{Caps, Mover};
-use crate::clock::{Nanos, until};
+use crate::clock::Nanos;
 use crate::control::{Control, Preamble};
+use crate::deadline::in_time;
 use crate::error::Error;
-use crate::fault::Fault;
-use crate::life::Life;
 use crate::link::{Halves, Link, LinkEnd, Wakes};
 use crate::memory::{Access, Memory, Regions};
 use crate::resting::Resting;
@@ -92,6 +92,11 @@ impl TcpTransport {
         })
     }
 
+    fn state(&self, nic: NicId) -> Result<Arc<State>, Error> {
+        let none = || Error::BadArgument(format!("transport `{}` has no NIC {}", self.name, nic.0));
+        self.ways.state(nic.0).cloned().ok_or_else(none)
+    }
+
     async fn open(&self, path: &Path, peer: &Offer, by: Nanos) -> Result<Link, Error> {
         let pair = self.pair(path.nic, path.pair)?;
         if peer.kind != KIND {
@@ -109,16 +114,13 @@ impl TcpTransport {
         let from = stream.local_addr().map_err(unreachable)?.ip();
         let agreed = own.agree(&reached.theirs);
         let lane = Arc::new(Lane {
-            id: path.link,
-            peer: path.peer.clone(),
-            stream,
+            connection: Connection::new(path.link, path.peer.clone(), stream, pair),
             agreed,
             slots: Slots::new(agreed.depth as usize),
-            life: Life::default(),
-            fault: Fault::default(),
-            pair,
+            counters: self.counters.clone(),
+            nic: self.state(path.nic)?,
         });
-        lane.pair.nic.add(from, &lane);
+        lane.nic.add(from, &lane);
         let id = path.link;
         let post = LinkEnd { id, body: Box::new(PostEnd(lane.clone())) };
         let reap = LinkEnd { id, body: Box::new(ReapEnd(lane)) };
@@ -127,7 +129,7 @@ impl TcpTransport {
 
     async fn welcome(&self, from: Incoming) -> Result<Link, Error> {
         let Incoming { link: id, peer, stream, hello, nic, pair } = from;
-        let pair = self.pair(nic, pair)?;
+        self.pair(nic, pair)?;
         let io = |source| Error::Io { what: format!("answering the lane of {peer}"), source };
         let mut stream = TcpStream::from_std(stream).map_err(io)?;
         let theirs = match Hello::decode(&hello) {
@@ -142,7 +144,8 @@ impl TcpTransport {
         socket::connected(&stream, &self.settings)?;
         stream.write_all(&Hello::answer(Some(&own))).await.map_err(io)?;
         let stream = stream.into_std().map_err(io)?;
-        let end = ServeEnd { id, peer, stream, agreed: own.agree(&theirs), pair };
+        let (agreed, counters) = (own.agree(&theirs), self.counters.clone());
+        let end = ServeEnd { id, peer, stream, agreed, counters };
         Ok(Link {
             id,
             post: None,
@@ -150,18 +153,6 @@ impl TcpTransport {
             serve: Some(LinkEnd { id, body: Box::new(end) }),
             remote_nic: 0,
         })
-    }
-}
-
-async fn in_time<T>(
-    what: &'static str,
-    peer: &str,
-    by: Nanos,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    match tokio::time::timeout(until(by), work).await {
-        Ok(done) => done,
-        Err(_) => Err(Error::Deadline { what, peer: peer.to_owned() }),
     }
 }
 
@@ -221,15 +212,12 @@ impl Transport for TcpTransport {
     fn attach(&self, nic: NicId, pair: PairId, wake: Wakes) -> Result<Halves, Error> {
         // A pair that lost a half goes on with what the others share: they are to notice the deaths of new lanes too.
         let known = self.pairs.lock().unwrap_or_else(PoisonError::into_inner).get(&(nic, pair)).cloned();
-        let state =
-            self.ways.state(nic.0).cloned().ok_or_else(|| {
-                Error::BadArgument(format!("transport `{}` has no NIC {}", self.name, nic.0))
-            })?;
-        let shared = known.unwrap_or_else(|| Arc::new(Pair::new(wake, self.counters.clone(), state)));
+        self.state(nic)?;
+        let shared = known.unwrap_or_else(|| Arc::new(Pair::new(wake)));
         let halves = Halves {
             post: Box::new(TcpPost::new(self.regions.clone(), shared.clone())?),
             reap: Box::new(TcpReap::new(self.settings.stall())?),
-            serve: Some(Box::new(TcpServe::new(self.regions.clone(), shared.clone())?)),
+            serve: Some(Box::new(TcpServe::new(self.regions.clone(), self.counters.clone())?)),
         };
         self.pairs.lock().unwrap_or_else(PoisonError::into_inner).insert((nic, pair), shared);
         Ok(halves)

@@ -11,8 +11,9 @@ use super::node::Node;
 use super::peer::Reached;
 use super::told::ANYWHERE;
 use crate::caps::Caps;
-use crate::clock::{Nanos, until};
+use crate::clock::Nanos;
 use crate::control::Control;
+use crate::deadline::in_time;
 use crate::error::Error;
 use crate::foreign::Foreign;
 use crate::link::{Halves, Link, Waker, Wakes};
@@ -169,12 +170,7 @@ impl Transport for MooncakeRdma {
         _via: &'a mut dyn Control,
         by: Nanos,
     ) -> BoxFuture<'a, Result<Link, Error>> {
-        Box::pin(async move {
-            match tokio::time::timeout(until(by), self.open(path, peer, by)).await {
-                Ok(opened) => opened,
-                Err(_) => Err(Error::Deadline { what: "opening an RDMA link", peer: path.peer.clone() }),
-            }
-        })
+        Box::pin(in_time("opening an RDMA link", &path.peer, by, self.open(path, peer, by)))
     }
 
     fn accept<'a>(
