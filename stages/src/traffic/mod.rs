@@ -1,7 +1,7 @@
 //! What moved over each NIC of each transport, as its reapers saw it end. Each pair of workers counts in cells of its own,
 //! by a plain load and store once a batch of completions; whoever asks sums them up.
 //! Beside that, what peers have moved here through serve halves. Deliberately only what halves know: what the target's CPU
-//! takes no part in (RDMA) is counted where it was asked for.
+//! takes no part in (RDMA) is counted where it was asked for, and said to be unknown here rather than nothing.
 
 mod counts;
 mod moved;
@@ -36,10 +36,11 @@ pub struct NicStats {
     pub bytes_read: u64,
     /// Of those, the bytes that were written to peers.
     pub bytes_written: u64,
-    /// Payload that peers have written here through a serve half of this NIC, by pieces as it came.
-    pub served_bytes_in: u64,
-    /// Payload that was sent from here to peers which read it, as it was answered.
-    pub served_bytes_out: u64,
+    /// Payload that peers have written here through a serve half of this NIC, by pieces as it came; `None` where this node's
+    /// CPU takes no part in that ([`pipeline_transports::Caps::two_sided`]), and so nobody here knows.
+    pub served_bytes_in: Option<u64>,
+    /// Payload that was sent from here to peers which read it, as it was answered; `None` likewise.
+    pub served_bytes_out: Option<u64>,
     /// Attempts of slices that came back without having been done: refused, failed, or on a link that died. Most are
     /// tried again.
     pub errors: u64,
@@ -64,8 +65,8 @@ impl NicStats {
             bytes: self.bytes.saturating_sub(earlier.bytes),
             bytes_read: self.bytes_read.saturating_sub(earlier.bytes_read),
             bytes_written: self.bytes_written.saturating_sub(earlier.bytes_written),
-            served_bytes_in: self.served_bytes_in.saturating_sub(earlier.served_bytes_in),
-            served_bytes_out: self.served_bytes_out.saturating_sub(earlier.served_bytes_out),
+            served_bytes_in: more(self.served_bytes_in, earlier.served_bytes_in),
+            served_bytes_out: more(self.served_bytes_out, earlier.served_bytes_out),
             errors: self.errors.saturating_sub(earlier.errors),
             local_failures: self.local_failures.saturating_sub(earlier.local_failures),
             path_failures: self.path_failures.saturating_sub(earlier.path_failures),
@@ -82,6 +83,11 @@ impl NicStats {
     }
 }
 
+/// What was counted since, where it is counted.
+fn more(now: Option<u64>, earlier: Option<u64>) -> Option<u64> {
+    now.map(|now| now.saturating_sub(earlier.unwrap_or(0)))
+}
+
 impl World {
     /// All NICs of all transports, in the order of the file.
     pub fn nics(&self) -> Vec<NicStats> {
@@ -89,6 +95,7 @@ impl World {
         for (t, entry) in self.transports.iter().enumerate() {
             for (n, name) in entry.transport.nics().iter().enumerate() {
                 let nic = NicId(n as u16);
+                let serves = entry.transport.caps().two_sided;
                 let sum = self.seats.counts(t as u16, nic.0);
                 let (outstanding, links) = self.on(t as u16, nic);
                 all.push(NicStats {
@@ -98,8 +105,8 @@ impl World {
                     bytes: sum.bytes_read + sum.bytes_written,
                     bytes_read: sum.bytes_read,
                     bytes_written: sum.bytes_written,
-                    served_bytes_in: sum.served_in,
-                    served_bytes_out: sum.served_out,
+                    served_bytes_in: serves.then_some(sum.served_in),
+                    served_bytes_out: serves.then_some(sum.served_out),
                     errors: sum.errors,
                     local_failures: 0,
                     path_failures: 0,
@@ -138,5 +145,6 @@ mod tests {
             |slices, bytes, errors, links| NicStats { slices, bytes, errors, links, ..NicStats::default() };
         assert_eq!(at(9, 90, 2, 1).since(&at(4, 40, 2, 7)), at(5, 50, 0, 1));
         assert_eq!(at(1, 1, 0, 0).since(&at(4, 40, 2, 7)), at(0, 0, 0, 0), "an earlier engine");
+        assert_eq!((more(Some(9), Some(4)), more(Some(9), None), more(None, None)), (Some(5), Some(9), None));
     }
 }

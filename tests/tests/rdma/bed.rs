@@ -19,7 +19,6 @@ pub fn uses(devices: &[usize]) -> Vec<String> {
     let nics: Vec<String> = devices.iter().map(|i| format!("'{}'", device(*i))).collect();
     vec![
         format!("transports.rdma.nics=[{}]", nics.join(", ")),
-        "pools.front.wait='park'".into(),
         "pools.nic.wait='park'".into(),
         "stages.retry.attempts=16".into(),
     ]

@@ -1,5 +1,5 @@
 //! What may be done twice and must not: slices that were only late (B27), and memory of which only a part would be registered
-//! (B04).
+//! (B04). And what a target knows of that.
 
 use std::time::Duration;
 
@@ -70,4 +70,26 @@ fn a_region_beyond_the_limit() {
     done(&client, &[Request::read(&to, 0, kv.at(0), len)]);
     assert!(bytes_of(&to) == bytes);
     nothing_left(&client, [from, to]);
+}
+
+/// What was written and read is counted where it was asked for; the target, whose CPU took no part, says that it does not know
+/// rather than that it was nothing.
+#[test]
+#[ignore = "needs RDMA devices: tests/rdma-vm runs it"]
+fn a_target_knows_that_it_does_not_know() {
+    let engine = |device: usize| {
+        let source = Source::file(shipped("pipelines/rdma.toml")).set(uses(&[device]));
+        Engine::from_source(&source).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let (client, target) = (engine(0), engine(1));
+    let whole = target.register(Memory::allocate(4096).unwrap(), Access::ReadWrite).unwrap();
+    target.add_segment("kv").unwrap();
+    target.publish("kv", &whole).unwrap();
+    let kv = open(&client, &target).segment("kv").unwrap();
+    let region = client.allocate(4096).unwrap();
+    done(&client, &[Request::write(&region, 0, kv.at(0), 4096)]);
+    done(&client, &[Request::read(&region, 0, kv.at(0), 4096)]);
+    let (asked, served) = (client.observe().nics.remove(0), target.observe().nics.remove(0));
+    assert_eq!((asked.bytes_written, asked.bytes_read), (4096, 4096));
+    assert_eq!((served.served_bytes_in, served.served_bytes_out, served.bytes), (None, None, 0));
 }

@@ -159,7 +159,12 @@ pub struct NicLine {
     pub address: String,
     /// 10⁹ bytes a second that this node's own requests moved over it.
     pub gb_per_s: f64,
-    /// Slices of those.
+    /// 10⁹ bytes a second that peers wrote here over it by requests of theirs; null where this node's CPU takes no part in that
+    /// (RDMA), and so nobody here knows.
+    pub served_in_gb_per_s: Option<f64>,
+    /// 10⁹ bytes a second that peers read from here; null likewise.
+    pub served_out_gb_per_s: Option<f64>,
+    /// Slices of this node's own requests.
     pub slices: u64,
     /// Slices on it now.
     pub outstanding: u64,
@@ -378,6 +383,8 @@ fn nic_line(nic: &NicStats, seen: &Observation) -> NicLine {
         nic: nic.name.clone(),
         address: nic.facts.address.clone(),
         gb_per_s: per_s(nic.bytes, seen) / 1e9,
+        served_in_gb_per_s: nic.served_bytes_in.map(|bytes| per_s(bytes, seen) / 1e9),
+        served_out_gb_per_s: nic.served_bytes_out.map(|bytes| per_s(bytes, seen) / 1e9),
         slices: nic.slices,
         outstanding: nic.outstanding,
         links: nic.links,

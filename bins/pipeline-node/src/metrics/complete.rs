@@ -90,7 +90,14 @@ fn filled() -> Observation {
     let name = || "n".to_owned();
     let mut stage = StageStats::default();
     (stage.name, stage.worker_items) = (name(), vec![1, 2]);
-    let nic = NicStats { name: name(), transport: name(), ..NicStats::default() };
+    let served = Some(0);
+    let nic = NicStats {
+        name: name(),
+        transport: name(),
+        served_bytes_in: served,
+        served_bytes_out: served,
+        ..NicStats::default()
+    };
     let peer = PeerStats { label: "p".into(), state: PeerState::Up, ..PeerStats::default() };
     Observation {
         graph: Snapshot {
@@ -130,6 +137,15 @@ fn the_table_is_what_is_written() {
             labels.split(',').filter_map(|l| Some(l.split_once('=')?.0)).filter(|k| *k != "le").collect();
         assert_eq!(keys, metric.labels, "{line}");
     }
+}
+
+/// What peers moved by themselves (RDMA) is no series, rather than one of zeros.
+#[test]
+fn what_nobody_counts_is_absent() {
+    let mut observation = filled();
+    assert!(text(&observation).contains("nic_served_in_bytes_total{"));
+    (observation.nics[0].served_bytes_in, observation.nics[0].served_bytes_out) = (None, None);
+    assert!(!text(&observation).contains("nic_served_"));
 }
 
 /// A recorder that lives on, and gets the intervals, shows the same as one that gets all at once; gauges are as of the end.

@@ -150,8 +150,9 @@ fn nic(out: &Out<'_>, nic: &NicStats) {
     out.count(&m::NIC_BYTES, name, nic.bytes);
     out.count(&m::NIC_READ, name, nic.bytes_read);
     out.count(&m::NIC_WRITTEN, name, nic.bytes_written);
-    out.count(&m::NIC_SERVED_IN, name, nic.served_bytes_in);
-    out.count(&m::NIC_SERVED_OUT, name, nic.served_bytes_out);
+    // Where nobody counts there is no series: a zero would be a lie.
+    nic.served_bytes_in.into_iter().for_each(|bytes| out.count(&m::NIC_SERVED_IN, name, bytes));
+    nic.served_bytes_out.into_iter().for_each(|bytes| out.count(&m::NIC_SERVED_OUT, name, bytes));
     out.count(&m::NIC_ERRORS, name, nic.errors);
     out.count(&m::NIC_LOCAL_FAILURES, name, nic.local_failures);
     out.count(&m::NIC_PATH_FAILURES, name, nic.path_failures);

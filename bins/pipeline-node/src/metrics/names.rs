@@ -228,7 +228,7 @@ metrics! {
     NIC_WRITTEN = Counter "nic_written_bytes_total" ["transport" "nic"] bytes ["NicStats::bytes_written"]
         "Of those, the bytes that were written to peers."
     NIC_SERVED_IN = Counter "nic_served_in_bytes_total" ["transport" "nic"] bytes ["NicStats::served_bytes_in"]
-        "Payload that peers have written here, where this node's CPU takes part in that (not RDMA)."
+        "Payload that peers have written here; absent where this node's CPU takes no part in that (RDMA) and nobody here knows."
     NIC_SERVED_OUT = Counter "nic_served_out_bytes_total" ["transport" "nic"] bytes ["NicStats::served_bytes_out"]
         "Payload that peers have read from here, likewise."
     NIC_ERRORS = Counter "nic_errors_total" ["transport" "nic"] items ["NicStats::errors"]

@@ -76,6 +76,10 @@ fn every_subject() {
     assert!(text.contains(&peer) && answer["peers"][0]["written_gb_per_s"].as_f64() > Some(0.0), "{answer}");
     let (_, answer) = show("nics");
     assert!(answer["nics"][0]["gb_per_s"].as_f64() > Some(0.0), "{answer}");
+    assert_eq!(
+        answer["nics"][0]["served_in_gb_per_s"], 0.0,
+        "nobody asks this node, and that is known: {answer}"
+    );
     let (text, answer) = show("regions");
     let own = answer["regions"].as_array().unwrap().iter().find(|r| r["bytes"] == 131_072).unwrap().clone();
     assert_eq!((&own["access"], &own["segments"]), (&"read".into(), &serde_json::json!(["own"])));

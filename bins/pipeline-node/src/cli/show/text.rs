@@ -159,6 +159,7 @@ fn nics(lines: &[NicLine]) -> String {
             n.nic.clone(),
             n.address.clone(),
             format!("{:.3}", n.gb_per_s),
+            served(n),
             n.slices.to_string(),
             n.outstanding.to_string(),
             n.links.to_string(),
@@ -172,6 +173,7 @@ fn nics(lines: &[NicLine]) -> String {
         words("nic"),
         words("address"),
         numbers("GB/s"),
+        numbers("served(in+out)GB/s"),
         numbers("slices"),
         numbers("outstanding"),
         numbers("lanes"),
@@ -180,6 +182,14 @@ fn nics(lines: &[NicLine]) -> String {
         words("rests"),
     ];
     table(&columns, &lines.iter().map(row).collect::<Vec<_>>())
+}
+
+/// What peers moved here; a dash where nobody knows.
+fn served(n: &NicLine) -> String {
+    match (n.served_in_gb_per_s, n.served_out_gb_per_s) {
+        (Some(into), Some(out)) => format!("{into:.3}+{out:.3}"),
+        _ => "-".to_owned(),
+    }
 }
 
 fn regions(list: &RegionList) -> String {
