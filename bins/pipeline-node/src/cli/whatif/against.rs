@@ -10,17 +10,17 @@ use std::time::Duration;
 use pipeline_configs::Config;
 use serde::Serialize;
 
-use super::calibration::{self, Calibration};
+use super::calibration::{Calibration, Round};
+use super::cell::{Cell, alone};
 use super::lower::{Given, lower};
-use super::measure::{Cell, Opposite, Subject, announce};
+use super::measure::{START_S, about_s, announce, cell, opposite, start};
 use super::model::simulate;
 use super::site::Site;
-use super::speed::steady;
-use super::work::Shape;
+use super::trials::{shapes, trials};
 use crate::cli::exit::Failure;
 use crate::cli::file;
 use crate::cli::load::tally::median;
-use crate::cli::work::Application;
+use crate::cli::work::{Application, Shape};
 
 /// How long a file runs in a round, and the calibration's cells.
 const CELL: Duration = Duration::from_millis(400);
@@ -46,7 +46,7 @@ pub struct Line {
     pub predicted_gb_per_s: f64,
     /// Predicted over measured, less one, percent.
     pub error_pct: f64,
-    /// Rounds, and those of them that count: the CPUs were as fast as usual.
+    /// Rounds, and those of them that count: nobody else used the CPUs. If none does, all do.
     pub rounds: [usize; 2],
     /// Microseconds from submit to done.
     pub measured_p99_us: f64,
@@ -79,31 +79,28 @@ pub fn run(
     given: Option<Calibration>,
 ) -> Result<(Calibration, Vec<Line>), Failure> {
     let mut contenders = files.iter().map(|file| contender(file)).collect::<Result<Vec<_>, _>>()?;
-    let (config, shapes) = (calibration::subject()?, calibration::shapes());
-    let mut all = shapes.clone();
+    let trials = trials()?;
+    let mut all = shapes(&trials);
     all.extend_from_slice(asked);
-    let cells_s = files.len() as f64 * asked.len() as f64 * CELL.as_secs_f64();
-    let calibration_s = shapes.len() as f64 * CALIBRATION_CELL.as_secs_f64();
-    let starts_s = (files.len() + 1) as f64 * calibration::START_S;
-    announce("measuring", rounds as f64 * (cells_s + calibration_s + starts_s));
-    let opposite = Opposite::start(&all)?;
+    let cells_s = files.len() as f64 * (START_S + asked.len() as f64 * CELL.as_secs_f64());
+    let trials_s = if given.is_none() { about_s(&trials, CALIBRATION_CELL) } else { 0.0 };
+    announce("measuring", rounds as f64 * (cells_s + trials_s));
+    let opposite = opposite(&all)?;
     let mut measured = Vec::new();
-    for round in 0..rounds {
+    for nth in 0..rounds {
         if given.is_none() {
-            measured.push(calibration::round(&config, &opposite, &shapes, CALIBRATION_CELL)?);
+            measured.push(Round::take(&trials, &opposite, CALIBRATION_CELL)?);
         }
         let n = contenders.len();
         for i in 0..n {
             // Each round begins with another file.
-            let contender = &mut contenders[(i + round) % n];
-            let waits = contender.application.waits;
-            let subject = Subject::start(&contender.config, waits, &opposite, asked)?;
-            subject.touch(asked)?;
-            let cells = asked.iter().map(|shape| subject.cell(shape, CELL));
+            let contender = &mut contenders[(i + nth) % n];
+            let session = start(&contender.config, contender.application.waits, &opposite, asked)?;
+            let cells = asked.iter().map(|shape| cell(&session, &opposite, shape, CELL));
             contender.rounds.push(cells.collect::<Result<_, _>>()?);
         }
     }
-    let calibration = given.unwrap_or_else(|| Calibration::of(&config, &shapes, &measured));
+    let calibration = given.unwrap_or_else(|| Calibration::of(&trials, &measured));
     let one = |contender| (0..asked.len()).map(move |i| (contender, i));
     let all = contenders.iter().flat_map(one);
     let lines = all.map(|(contender, i)| line(contender, i, &asked[i], &calibration));
@@ -122,23 +119,22 @@ fn line(contender: &Contender, i: usize, shape: &Shape, calibration: &Calibratio
     let given = Given { site: &site, costs: &calibration.costs, waits, callers: 1 };
     let setup = lower(&contender.config, &given, shape).map_err(Failure::data)?;
     let outcome = simulate(&setup, WARM_NS, RUN_NS);
-    let all: Vec<&Cell> = contender.rounds.iter().map(|cells| &cells[i]).collect();
-    let counts = steady(&all.iter().map(|cell| cell.speed).collect::<Vec<_>>());
-    let cells: Vec<&Cell> =
-        all.iter().zip(counts).filter(|(_, counts)| *counts).map(|(cell, _)| *cell).collect();
+    let all = || contender.rounds.iter().map(|cells| &cells[i]);
+    let cells = alone(all(), site.cores);
+    let counts = all().filter(|cell| cell.is_alone(site.cores)).count();
     let of = |figure: fn(&Cell) -> f64| -> Vec<f64> { cells.iter().map(|cell| figure(cell)).collect() };
     let speeds = of(|cell| cell.gb_per_s);
     let range = [f64::min, f64::max].map(|f| speeds.iter().copied().reduce(f).unwrap_or(0.0));
     let measured = median(&mut speeds.clone());
     let p99 = median(&mut of(|cell| cell.p99_us));
-    let cpu = median(&mut of(|cell| (cell.threads.values().sum::<f64>() + cell.target_ns) / cell.bytes));
+    let cpu = median(&mut of(Cell::cpu_s_per_gb));
     let off = |predicted: f64, measured: f64| 100.0 * (predicted / measured.max(1e-9) - 1.0);
     Ok(Line {
         file: contender.name.clone(),
         work: shape.words(),
         measured_gb_per_s: measured,
         measured_range: range,
-        rounds: [all.len(), cells.len()],
+        rounds: [contender.rounds.len(), counts],
         predicted_gb_per_s: outcome.gb_per_s,
         error_pct: off(outcome.gb_per_s, measured),
         measured_p99_us: p99,
@@ -154,7 +150,7 @@ pub fn table(lines: &[Line], calibration: &Calibration) -> String {
     let mut text = format!("on {}\ncalibrated by the preset `tcp`:\n", calibration.machine);
     for ran in &calibration.cells {
         text += &format!(
-            "  {:<10} {:>6.2} GB/s, the model {:>6.2}; CPU s/GB {:.3}, the model {:.3}\n",
+            "  {:<14} {:>6.2} GB/s, the model {:>6.2}; CPU s/GB {:.3}, the model {:.3}\n",
             ran.shape,
             ran.gb_per_s,
             ran.model_gb_per_s,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 
 use super::site::Site;
-use super::work::Shape;
-use crate::cli::work::WorkArgs;
+use crate::cli::exit::Failure;
 use crate::cli::work::args::Work;
+use crate::cli::work::{Course, Shape, WorkArgs};
 
 /// Rounds of `--against`, if nobody says otherwise.
 const ROUNDS: usize = 7;
@@ -32,7 +32,7 @@ pub struct WhatIfArgs {
     /// says].
     #[arg(long, value_name = "SHAPE", value_parser = Shape::parse, requires = "what_if")]
     pub shape: Vec<Shape>,
-    /// With --what-if: costs measured before, by --save, maybe on another machine, in place of ten seconds of measuring.
+    /// With --what-if: costs measured before, by --save, maybe on another machine, in place of fifteen seconds of measuring.
     #[arg(long, value_name = "FILE", requires = "what_if")]
     pub calibration: Option<PathBuf>,
     /// With --what-if: keep the measured costs in a file.
@@ -44,28 +44,26 @@ pub struct WhatIfArgs {
 }
 
 impl WhatIfArgs {
-    /// What is asked of the file.
+    /// What is asked of the file. Of a trace or a record that is what it does most: batches of its mean length, of requests of
+    /// its mean size.
     ///
     /// # Errors
-    /// What is asked for and has no shape.
-    pub fn shapes(&self, work: &WorkArgs) -> Result<Vec<Shape>, String> {
+    /// Options that do not go together, and a trace or a record that cannot be read.
+    pub fn shapes(&self, work: &WorkArgs) -> Result<Vec<Shape>, Failure> {
+        if let Some(why) = work.without_meaning() {
+            return Err(Failure::usage(why));
+        }
+        let op = work.op();
         if !self.shape.is_empty() {
-            return Ok(self.shape.clone());
+            return Ok(self.shape.iter().map(|shape| shape.towards(op)).collect());
         }
         let texts = match work.work() {
+            Work::Trace(_) | Work::Record(_) => return Ok(Course::new(work)?.shapes),
             Work::Latency => &[LATENCY][..],
-            _ if !self.against.is_empty() => &[AGAINST],
+            Work::Sweep if !self.against.is_empty() => &[AGAINST],
             Work::Sweep => &USUAL,
-            _ => {
-                return Err(
-                    "a model knows batches of one size: leave --work out, or say --shape 16x64KiBx4".into()
-                );
-            }
         };
-        let op = work.op();
-        texts
-            .iter()
-            .map(|text| Shape::parse(text).and_then(|s| Shape::new(op, s.bytes, s.batch, s.depth)))
-            .collect()
+        let shape = |text: &&str| Shape::parse(text).map(|shape| shape.towards(op)).map_err(Failure::usage);
+        texts.iter().map(shape).collect()
     }
 }

@@ -24,8 +24,44 @@ type Batch = [u64; pipeline_graph::BATCH + 1];
 /// within a worker costs (docs/performance.md, "Costs without I/O").
 const ACROSS: f64 = 2.0;
 
+/// What each comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Micro {
+    /// To pass a batch through a ring.
+    pub hop: Service,
+    /// To sleep and to be woken.
+    pub sleep: Sleep,
+    /// A call that sends a few bytes over loopback TCP, and one that receives them, nanoseconds.
+    pub calls_ns: (f64, f64),
+}
+
+/// A call on a socket, where it cannot be measured.
+const CALL_NS: f64 = 1_500.0;
+
+impl Micro {
+    /// Measures all of it.
+    pub fn take() -> Self {
+        Self { hop: hop(), sleep: sleep(), calls_ns: socket_calls().unwrap_or((CALL_NS, CALL_NS)) }
+    }
+
+    /// The middle of each figure.
+    pub fn middle(all: &[Self]) -> Self {
+        let of = |figure: fn(&Self) -> f64| median(&mut all.iter().map(figure).collect::<Vec<_>>());
+        Self {
+            hop: Service { call_ns: of(|m| m.hop.call_ns), ..Service::default() },
+            sleep: Sleep {
+                wake_ns: of(|m| m.sleep.wake_ns),
+                sleeper_ns: of(|m| m.sleep.sleeper_ns),
+                ringer_ns: of(|m| m.sleep.ringer_ns),
+                look_ns: of(|m| m.sleep.look_ns),
+            },
+            calls_ns: (of(|m| m.calls_ns.0), of(|m| m.calls_ns.1)),
+        }
+    }
+}
+
 /// What it costs to pass a batch through a ring.
-pub fn hop() -> Service {
+fn hop() -> Service {
     let (tell, hear) = crossbeam_channel::bounded::<Batch>(64);
     let mut rounds: Vec<f64> = (0..9)
         .map(|_| {
@@ -43,7 +79,7 @@ pub fn hop() -> Service {
 
 /// What a call costs that sends a few bytes over loopback TCP, and one that receives them, nanoseconds; both warm. `None` where
 /// there is no loopback.
-pub fn socket_calls() -> Option<(f64, f64)> {
+fn socket_calls() -> Option<(f64, f64)> {
     const ROUNDS: usize = 2_000;
     let listener = TcpListener::bind("127.0.0.1:0").ok()?;
     let mut near = TcpStream::connect(listener.local_addr().ok()?).ok()?;
@@ -63,7 +99,7 @@ pub fn socket_calls() -> Option<(f64, f64)> {
 }
 
 /// What it costs to sleep and to be woken, as workers and waiters do it: by a futex.
-pub fn sleep() -> Sleep {
+fn sleep() -> Sleep {
     let state = Arc::new(AtomicU64::new(0));
     let born = Instant::now();
     let now = move || born.elapsed().as_nanos() as u64;

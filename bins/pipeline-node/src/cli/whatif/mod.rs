@@ -4,6 +4,8 @@
 mod against;
 mod args;
 mod calibration;
+mod cell;
+mod costing;
 mod fit;
 mod limit;
 mod lower;
@@ -13,10 +15,9 @@ mod model;
 mod report;
 mod search;
 mod site;
-mod speed;
 #[cfg(test)]
 mod tests;
-mod work;
+mod trials;
 
 use std::time::Instant;
 
@@ -25,13 +26,12 @@ pub use args::WhatIfArgs;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::file::{self, print};
 use crate::cli::tune;
-use crate::cli::work::Application;
+use crate::cli::work::{Application, Shape};
 use calibration::Calibration;
 use lower::Given;
 use report::Told;
 use search::Search;
 use site::Site;
-use work::Shape;
 
 /// What the model runs of this machine before it counts, and then; nanoseconds.
 const HERE_NS: (f64, f64) = (50e6, 200e6);
@@ -48,7 +48,7 @@ const WARM: f64 = 0.6;
 pub fn run(args: &tune::Args) -> Outcome {
     let what_if = &args.what_if;
     let Some(site) = &what_if.what_if else { return Ok(()) };
-    let shapes = what_if.shapes(&args.work).map_err(Failure::usage)?;
+    let shapes = what_if.shapes(&args.work)?;
     let given = what_if.calibration.as_deref().map(Calibration::load).transpose()?;
     if what_if.against.is_empty() {
         return elsewhere(args, site, &shapes, given);

@@ -7,7 +7,7 @@ use super::limit::Limit;
 use super::model::Outcome;
 use super::search::Choice;
 use super::site::Site;
-use super::work::Shape;
+use crate::cli::work::Shape;
 
 /// Of the JSON.
 const SCHEMA_VERSION: u32 = 1;

@@ -8,7 +8,7 @@ use super::limit::{Limit, limit};
 use super::lower::{Given, lower};
 use super::model::setup::{Application, Arrival};
 use super::model::{Outcome, Setup, simulate};
-use super::work::Shape;
+use crate::cli::work::Shape;
 
 /// What is less of a gain is none.
 const WORTH: f64 = 1.03;

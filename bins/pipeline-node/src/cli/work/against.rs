@@ -35,8 +35,8 @@ pub struct Against {
     pub words: String,
     /// Its threads in this process.
     threads: Vec<u32>,
+    child: Option<Target>,
     /// Kept alive.
-    _child: Option<Target>,
     _engine: Option<Engine>,
 }
 
@@ -52,7 +52,7 @@ impl Against {
                 is_here: false,
                 words: format!("target: {address}, segment {}", whom.segment),
                 threads: Vec::new(),
-                _child: None,
+                child: None,
                 _engine: None,
             }),
             (Some(_), over) => Err(Failure::usage(format!(
@@ -75,7 +75,7 @@ impl Against {
             is_here: true,
             words: "target: a process of our own from the same file as it is".into(),
             threads: Vec::new(),
-            _child: Some(target),
+            child: Some(target),
             _engine: None,
         })
     }
@@ -87,7 +87,7 @@ impl Against {
             is_here: true,
             words: "target: a process of our own on loopback, one parked worker".into(),
             threads: Vec::new(),
-            _child: Some(target),
+            child: Some(target),
             _engine: None,
         })
     }
@@ -111,9 +111,14 @@ impl Against {
             words: "target: an engine of its own in this process, parked; its threads are counted apart"
                 .into(),
             threads: threads().into_iter().filter(|thread| !before.contains(thread)).collect(),
-            _child: None,
+            child: None,
             _engine: Some(node),
         })
+    }
+
+    /// The process of its own that it is in, if we have started one.
+    pub fn process(&self) -> Option<u32> {
+        self.child.as_ref().map(Target::pid)
     }
 
     /// Its threads in this process.

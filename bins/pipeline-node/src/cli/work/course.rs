@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::args::{Work, WorkArgs};
 use super::session::WARM_UP;
+use super::shape::{MEMORY, SUPPOSED, Shape};
 use crate::cli::bench::record::form::Record;
 use crate::cli::bench::record::{self, play::largest};
 use crate::cli::bench::trace::form::Trace;
@@ -19,49 +20,12 @@ use crate::cli::load::layout::Layout;
 const SINGLE: u64 = 4 << 10;
 /// The sizes of requests that go in batches.
 const SIZES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
-/// Bytes on each side that requests lie in; beyond it places are used again.
-const MEMORY: u64 = 64 << 20;
 /// Bytes of a block of a trace.
 const BLOCK: u64 = 64 << 10;
 /// Tokens of a block.
 const BLOCK_TOKENS: u64 = 512;
 /// Requests of a file that are replayed when nobody says.
 const LIMIT: u64 = 500;
-/// What is supposed of a transport where nothing has been measured yet, bytes a second and requests a second.
-const SUPPOSED: f64 = 1e9;
-const SUPPOSED_REQUESTS: f64 = 250_000.0;
-
-/// Requests of one size, so many together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Direction.
-    pub op: Direction,
-    /// Bytes a request.
-    pub bytes: u64,
-    /// Requests a batch.
-    pub batch: u64,
-    /// Batches in flight.
-    pub depth: u64,
-    /// Where they lie.
-    pub layout: Layout,
-}
-
-impl Shape {
-    /// With its places.
-    ///
-    /// # Errors
-    /// 2 when that many have no place.
-    pub fn new(op: Direction, bytes: u64, batch: u64, depth: u64) -> Result<Self, Failure> {
-        let layout = Layout::new(bytes, 1, batch * depth, MEMORY).map_err(Failure::usage)?;
-        Ok(Self { op, bytes, batch, depth, layout })
-    }
-
-    /// About how long that takes which is in flight when the time is over, with so many requests at most: it is waited for.
-    pub fn tail(&self, requests_max: u64) -> Duration {
-        let requests = (self.batch * self.depth).min(requests_max.max(self.batch)) as f64;
-        Duration::from_secs_f64((requests * self.bytes as f64 / SUPPOSED).max(requests / SUPPOSED_REQUESTS))
-    }
-}
 
 /// A trace, and the cache that its blocks come to.
 pub struct Story {
@@ -108,8 +72,9 @@ impl Course {
         if let Some(why) = args.without_meaning() {
             return Err(Failure::usage(why));
         }
-        let single = || Shape::new(op, SINGLE, 1, 1);
-        let batches = || SIZES.into_iter().map(|bytes| Shape::new(op, bytes, args.batch(), args.depth()));
+        let shape = |bytes, batch, depth| Shape::new(op, bytes, batch, depth).map_err(Failure::usage);
+        let single = || shape(SINGLE, 1, 1);
+        let batches = || SIZES.into_iter().map(|bytes| shape(bytes, args.batch(), args.depth()));
         Ok(match work {
             Work::Latency => Self { shapes: vec![single()?], ..Self::default() },
             Work::Sweep => {
@@ -118,7 +83,7 @@ impl Course {
             }
             Work::Trace(file) => Self {
                 // What a replay does most: blocks that somebody waits for, a batch of them at a time.
-                shapes: vec![Shape::new(Direction::Read, BLOCK, args.batch(), 4)?],
+                shapes: vec![Shape::new(Direction::Read, BLOCK, args.batch(), 4).map_err(Failure::usage)?],
                 story: Some(Story::new(args, file.as_deref())?),
                 tale: None,
             },
@@ -209,7 +174,8 @@ impl Tale {
     fn shape(&self) -> Result<Shape, Failure> {
         let (requests, batches) = (self.record.requests(), self.record.batches.len() as u64);
         let op = if self.record.op() == "read" { Direction::Read } else { Direction::Write };
-        Shape::new(op, (self.record.bytes() / requests).max(1), requests.div_ceil(batches), self.depth)
+        let (bytes, batch) = ((self.record.bytes() / requests).max(1), requests.div_ceil(batches));
+        Shape::new(op, bytes, batch, self.depth).map_err(Failure::usage)
     }
 }
 
@@ -231,28 +197,5 @@ impl Story {
         let memory = MEMORY.max(most.saturating_mul(BLOCK));
         let local = Layout::new(BLOCK, 1, u64::from(trace.distinct()), memory).map_err(Failure::usage)?;
         Ok(Self { trace, local, depth: args.depth(), batch: args.batch(), name })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is told beforehand counts what is in flight when the time is over: by bytes for large requests, by requests for
-    /// small ones, and never more than the engine takes.
-    #[test]
-    fn what_is_in_flight_takes_its_time() {
-        let tail = |bytes, batch, depth, most| {
-            Shape::new(Direction::Write, bytes, batch, depth).unwrap().tail(most).as_secs_f64()
-        };
-        assert!((tail(1 << 20, 64, 4, 1 << 18) - 0.268).abs() < 0.001);
-        assert!((tail(1 << 20, 4096, 1024, 1 << 18) - 274.9).abs() < 0.1, "as many as the engine takes");
-        assert!((tail(4096, 4096, 16, 1 << 18) - 0.268).abs() < 0.01);
-        assert!((tail(64, 4096, 1024, 250_000) - 1.0).abs() < 0.001);
-        let course = Course {
-            shapes: vec![Shape::new(Direction::Write, 1 << 20, 4096, 1024).unwrap()],
-            ..Course::default()
-        };
-        assert!(course.about(Duration::from_millis(30), 1 << 18).as_secs_f64() > 500.0);
     }
 }

@@ -11,11 +11,13 @@ pub mod course;
 mod measured;
 mod over;
 mod session;
+mod shape;
 
 pub use against::{Against, Whom};
 pub use application::Application;
 pub use args::WorkArgs;
-pub use course::{Course, Shape};
+pub use course::Course;
 pub use measured::Measured;
 pub use over::Over;
 pub use session::{IDLE, SETTLE, Session, beside};
+pub use shape::Shape;

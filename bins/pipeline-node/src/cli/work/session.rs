@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use pipeline_node::{Config, Engine, Observation, Peer, Region, Segment};
 
 use super::against::Against;
-use super::course::{Course, Shape, Story, Tale};
+use super::course::{Course, Story, Tale};
 use super::measured::{Done, Measured, Meter};
+use super::shape::Shape;
 use crate::cli::bench::record::play::{Pace, Play};
 use crate::cli::bench::trace::{Bytes, Desk, Fill, Replay, Setting, Shares, Speed, Store};
 use crate::cli::exit::Failure;
@@ -105,7 +106,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the target cannot be written to.
-    fn touch(&self, shapes: &[Shape], new: bool) -> Result<(), String> {
+    pub fn touch(&self, shapes: &[Shape], new: bool) -> Result<(), String> {
         let largest = shapes.iter().max_by_key(|shape| shape.layout.bytes());
         largest.map_or(Ok(()), |shape| self.load(shape, Duration::ZERO).touch(new))
     }
@@ -131,20 +132,35 @@ impl<'a> Session<'a> {
     /// # Errors
     /// The first request that failed.
     fn cell(&self, shape: &Shape, duration: Duration) -> Result<Measured, String> {
-        if let Some(trouble) = self.load(shape, WARM_UP.min(duration)).run().trouble {
-            return Err(trouble);
-        }
+        self.warm(shape, duration)?;
+        self.timed(shape, duration).map(|(measured, _)| measured)
+    }
+
+    /// What a cell begins with, and does not count.
+    ///
+    /// # Errors
+    /// The first request that failed.
+    pub fn warm(&self, shape: &Shape, duration: Duration) -> Result<(), String> {
+        self.load(shape, WARM_UP.min(duration)).run().trouble.map_or(Ok(()), Err)
+    }
+
+    /// What counts of a cell.
+    ///
+    /// # Errors
+    /// The first request that failed.
+    pub fn timed(&self, shape: &Shape, duration: Duration) -> Result<(Measured, Done), String> {
         let load = self.load(shape, duration);
         let meter = Meter::start(&self.engine, &self.peer, self.against);
         let round = load.run();
         let tally = &round.tally;
-        let measured = meter.stop(&Done {
+        let done = Done {
             requests: tally.requests,
             bytes: tally.bytes,
             elapsed_ns: tally.elapsed_ns,
             latency_us: [50.0, 99.0, 99.9].map(|percent| tally.latency_us(percent)),
-        });
-        round.trouble.map_or(Ok(measured), Err)
+        };
+        let measured = meter.stop(&done);
+        round.trouble.map_or(Ok((measured, done)), Err)
     }
 
     /// A record, again and again until the time is over.
@@ -153,7 +169,7 @@ impl<'a> Session<'a> {
     /// The first request that failed.
     fn play(&self, tale: &Tale, duration: Duration, is_filled: bool) -> Result<Measured, String> {
         const MIB: u64 = 1 << 20;
-        let all = Shape::new(Direction::Write, MIB, self.region.len() / MIB, 1).map_err(|e| e.to_string())?;
+        let all = Shape::new(Direction::Write, MIB, self.region.len() / MIB, 1)?;
         self.touch(&[all], !is_filled)?;
         let over = |time| Play {
             engine: &self.engine,

@@ -11,8 +11,8 @@ use super::model::setup::{
     Application, Arrival, BATCH, Edge, Nic, Peers, Role, Setup, Stage, Waits, Way, Window, Worker,
 };
 use super::site::Site;
-use super::work::Shape;
 use crate::cli::load::{Direction, Waiting};
+use crate::cli::work::Shape;
 
 /// The size that a transport likes best, where a file says `auto`.
 const AUTO_BYTES: u64 = 1 << 20;

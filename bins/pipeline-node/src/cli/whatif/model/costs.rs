@@ -81,6 +81,24 @@ pub struct Connection {
     pub segment: u64,
 }
 
+/// CPU time for a byte of payload that is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Read {
+    /// Of who takes it in.
+    pub initiator_ns: f64,
+    /// Of who sends it.
+    pub target_ns: f64,
+}
+
+/// What it costs threads to share a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sharing {
+    /// How much more CPU time a byte takes: of what it takes alone.
+    pub more: f64,
+    /// Of the time of the CPU, what none of them gets.
+    pub lost: f64,
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
@@ -92,6 +110,12 @@ pub struct Costs {
     pub target: Service,
     /// How those vary.
     pub target_variation: Variation,
+    /// Payload that goes the other way: from the other end.
+    #[serde(default)]
+    pub read: Read,
+    /// Threads that share a CPU.
+    #[serde(default)]
+    pub sharing: Sharing,
     /// What the kernel does for a byte of payload beside those threads: timers and acknowledgements of TCP.
     pub kernel_byte_ns: f64,
     /// One turn of a worker in which anything moved, beside its stages.

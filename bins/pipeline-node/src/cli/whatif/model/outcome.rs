@@ -153,7 +153,8 @@ impl Counts {
 
 impl World<'_> {
     /// What came of the run.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&mut self) -> Outcome {
+        let used = self.cpus.used();
         let (counts, setup) = (&self.counts, self.setup);
         let passed = (self.now - counts.begun).max(1.0);
         let per_s = |n: f64| n / passed * 1e9;
@@ -187,7 +188,7 @@ impl World<'_> {
             latency_ns,
             p50_ns,
             p99_ns,
-            cpus: (self.cpus.used() - counts.cpu_before) / passed,
+            cpus: (used - counts.cpu_before) / passed,
             stages: stages.collect(),
             threads: threads.collect(),
             memory: counts.memory / passed,

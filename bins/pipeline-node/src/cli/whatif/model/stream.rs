@@ -18,7 +18,6 @@ pub struct Parcel {
 #[derive(Debug, Default)]
 pub struct Stream {
     queue: VecDeque<Parcel>,
-    queued_bytes: u64,
     /// Bytes of the frame at hand that were not written yet.
     frame_left: u64,
     written: u64,
@@ -46,18 +45,12 @@ impl Stream {
 
     /// Hands an item over to be sent.
     pub fn push(&mut self, parcel: Parcel) {
-        self.queued_bytes += parcel.bytes;
         self.queue.push_back(parcel);
     }
 
     /// Items that were handed over and are in no frame yet.
     pub fn queued(&self) -> usize {
         self.queue.len()
-    }
-
-    /// Bytes of those.
-    pub fn queued_bytes(&self) -> u64 {
-        self.queued_bytes
     }
 
     /// Whether there is something to write.
@@ -71,7 +64,6 @@ impl Stream {
             let mut items = 0;
             while items < setup.frame_items && self.frame_left < setup.frame_bytes {
                 let Some(parcel) = self.queue.pop_front() else { break };
-                self.queued_bytes -= parcel.bytes;
                 self.frame_left += parcel.bytes;
                 self.framed += parcel.bytes;
                 self.ends.push_back((self.framed, parcel.item));

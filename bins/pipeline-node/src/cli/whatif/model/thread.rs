@@ -205,23 +205,24 @@ impl World<'_> {
         match thread.state {
             State::Working | State::Waking => {}
             State::Spinning | State::Yielding => {
-                if thread.state == State::Spinning && thread.is_here {
-                    self.cpus.spin(false);
-                }
                 thread.tally.looked_ns += gap;
-                thread.state = State::Working;
                 thread.learn(gap);
+                self.looks(t, false);
+                self.threads[t].state = State::Working;
                 self.start(t, Doing::Coming, sleep.look_ns);
             }
             State::Parked => {
                 thread.state = State::Waking;
                 thread.learn(gap);
+                // A CPU that somebody else has need not be woken, only waited for.
+                let is_woken = !thread.is_here || self.cpus.call(t);
                 if let Some(ringer) = ringer
                     && self.threads[ringer].is_here
                 {
                     self.threads[ringer].debt_ns += sleep.ringer_ns;
                 }
-                self.agenda.enter(self.now + sleep.wake_ns, Event::Awake(t));
+                let wake_ns = if is_woken { sleep.wake_ns } else { 0.0 };
+                self.agenda.enter(self.now + wake_ns, Event::Awake(t));
             }
         }
     }
@@ -229,6 +230,9 @@ impl World<'_> {
     /// It is awake.
     pub fn awake(&mut self, t: usize) {
         self.threads[t].state = State::Working;
+        if self.threads[t].is_here {
+            self.cpus.came(t);
+        }
         let costs = &self.setup.costs;
         let ns = match self.threads[t].whose {
             Whose::Application(_) => costs.sleep.sleeper_ns,
@@ -241,7 +245,7 @@ impl World<'_> {
         let thread = &mut self.threads[t];
         (thread.idle_since, thread.period) = (self.now, thread.period + 1);
         let sleep = self.setup.costs.sleep;
-        let (spin_ns, yield_ns) = thread.looks(sleep.wake_ns, sleep.sleeper_ns, self.cpus.is_full());
+        let (spin_ns, yield_ns) = thread.patience(sleep.wake_ns, sleep.sleeper_ns, self.cpus.is_full());
         // Workers that are not pinned give way at every 16th look: to the others that is as good as a yield.
         let spins = spin_ns > 0.0 && thread.is_pinned;
         if spin_ns + yield_ns <= 0.0 {
@@ -250,9 +254,7 @@ impl World<'_> {
             return;
         }
         thread.state = if spins { State::Spinning } else { State::Yielding };
-        if spins && thread.is_here {
-            self.cpus.spin(true);
-        }
+        self.looks(t, true);
         let ends = self.now + spin_ns + yield_ns;
         if ends.is_finite() {
             self.agenda.enter(ends, Event::Lapse(t, self.threads[t].period));
@@ -265,12 +267,20 @@ impl World<'_> {
         if thread.period != period || !matches!(thread.state, State::Spinning | State::Yielding) {
             return;
         }
-        if thread.state == State::Spinning && thread.is_here {
-            self.cpus.spin(false);
-        }
         thread.tally.looked_ns += self.now - thread.idle_since;
         thread.tally.parks += 1;
-        thread.state = State::Parked;
+        self.looks(t, false);
+        self.threads[t].state = State::Parked;
+    }
+
+    /// It begins or ends to look, with its CPU to itself or making room.
+    fn looks(&mut self, t: usize, begins: bool) {
+        let Thread { state, is_here: true, .. } = self.threads[t] else { return };
+        match state {
+            State::Spinning => self.cpus.spin(t, begins),
+            State::Yielding => self.cpus.look(t, begins),
+            _ => {}
+        }
     }
 }
 
@@ -281,7 +291,7 @@ impl Thread {
     }
 
     /// How long it spins and yields before it sleeps.
-    fn looks(&self, wake_ns: f64, cpu_ns: f64, is_full: bool) -> (f64, f64) {
+    fn patience(&self, wake_ns: f64, cpu_ns: f64, is_full: bool) -> (f64, f64) {
         let Wait { spin_ns, yield_ns, park_ns, adaptive, price_percent } = self.wait;
         if park_ns == 0 {
             return (f64::INFINITY, 0.0);

@@ -18,8 +18,8 @@ const CALLS: usize = 8;
 /// Polls of the reaper in a turn.
 const POLLS: usize = 4;
 /// A descriptor of a request, and an answer, on the wire.
-const DESCRIPTOR_BYTES: u64 = 32;
-const ANSWER_BYTES: u64 = 16;
+const DESCRIPTOR_BYTES: u64 = 40;
+const ANSWER_BYTES: u64 = 24;
 /// Items and payload bytes after which answers go out although more comes in.
 const DUE_ITEMS: usize = 64;
 const DUE_BYTES: u64 = 1 << 20;
@@ -54,6 +54,7 @@ impl World<'_> {
                         outstanding: 0,
                         listed: [false; 3],
                         answers: false,
+                        applied: 0,
                     });
                 }
             }
@@ -135,6 +136,9 @@ impl World<'_> {
             return None;
         }
         stream.writing = true;
+        if backward {
+            self.lanes[lane].applied = 0;
+        }
         let call_ns = self.writer(backward).0.call_ns;
         let call_ns = call_ns + self.turn_due(t);
         self.write_piece(t, lane, backward, bytes, call_ns);
@@ -153,16 +157,23 @@ impl World<'_> {
         }
     }
 
-    /// What payload costs who moves it: nothing where descriptors and answers go.
-    fn byte_ns(&self, backward: bool, service: super::costs::Service) -> f64 {
-        let carries = (self.setup.application.way == Way::Write) != backward;
-        if carries { service.byte_ns } else { 0.0 }
+    /// What payload costs the thread that moves it: nothing where descriptors and answers go.
+    fn byte_ns(&self, t: usize, backward: bool, service: super::costs::Service) -> f64 {
+        let read = self.setup.costs.read;
+        let byte_ns = match (self.setup.application.way, backward, self.threads[t].whose) {
+            (Way::Write, false, _) => service.byte_ns,
+            (Way::Read, true, Whose::Peer(_)) => read.target_ns,
+            (Way::Read, true, _) => read.initiator_ns,
+            _ => 0.0,
+        };
+        let is_shared = self.threads[t].is_here && self.cpus.is_shared(t);
+        if is_shared { byte_ns * (1.0 + self.setup.costs.sharing.more) } else { byte_ns }
     }
 
     fn write_piece(&mut self, t: usize, lane: usize, backward: bool, left: u64, more_ns: f64) {
         let (service, variation) = self.writer(backward);
         let piece = left.min(self.setup.costs.connection.segment.max(1));
-        let ns = self.byte_ns(backward, service) * piece as f64 * variation.draw(&mut self.dice);
+        let ns = self.byte_ns(t, backward, service) * piece as f64 * variation.draw(&mut self.dice);
         let ns = ns + more_ns;
         if !backward {
             let post = self.setup.post();
@@ -259,10 +270,9 @@ impl World<'_> {
         for _ in 0..self.served[peer].len() {
             let Some(lane) = self.served[peer].pop_front() else { break };
             self.lanes[lane].listed[SERVE] = false;
-            let began = if self.lanes[lane].answers {
-                self.write(t, lane, true, CALL_BYTES).is_some()
-            } else {
-                self.read(t, lane, false, CALL_BYTES, DUE_ITEMS)
+            let began = match self.lanes[lane].answers {
+                true => self.write(t, lane, true, CALL_BYTES).is_some(),
+                false => self.read(t, lane, false, CALL_BYTES, DUE_ITEMS),
             };
             if began {
                 self.threads[t].ops.push_back(Op::Serve);
@@ -293,8 +303,9 @@ impl World<'_> {
             }
             false => (costs.target, &costs.target_variation),
         };
-        let ns =
-            service.call_ns + service.item_ns * whole as f64 + self.byte_ns(backward, service) * bytes as f64;
+        let ns = service.call_ns
+            + service.item_ns * whole as f64
+            + self.byte_ns(t, backward, service) * bytes as f64;
         let ns = ns * variation.draw(&mut self.dice);
         let ns = ns + self.turn_due(t);
         if backward {
@@ -334,12 +345,13 @@ impl World<'_> {
     fn answer(&mut self, lane: usize, whole: &[u32], is_whole: bool) {
         let is_read = self.setup.application.way == Way::Read;
         for item in whole {
-            let payload = if is_read { self.tokens[*item].bytes } else { 0 };
+            let bytes = self.tokens[*item].bytes;
+            let payload = if is_read { bytes } else { 0 };
+            self.lanes[lane].applied += bytes;
             self.lanes[lane].streams[1].push(Parcel { item: *item, bytes: payload + ANSWER_BYTES });
         }
-        let back = &self.lanes[lane].streams[1];
-        let applied = if is_read { back.queued_bytes() } else { 0 };
-        if is_whole || back.queued() >= DUE_ITEMS || applied >= DUE_BYTES {
+        let l = &self.lanes[lane];
+        if is_whole || l.streams[1].queued() >= DUE_ITEMS || l.applied >= DUE_BYTES {
             self.lanes[lane].answers = true;
         }
     }

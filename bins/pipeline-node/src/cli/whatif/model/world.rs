@@ -15,6 +15,8 @@ use super::stream::Stream;
 use super::thread::{Thread, Whose};
 use super::window::Window;
 
+/// How often queues of CPUs are balanced: at a kernel's tick.
+const BALANCE_NS: Time = 4e6;
 /// Who sleeps at once.
 const SLEEPS: Wait = Wait { spin_ns: 0, yield_ns: 0, park_ns: 1, adaptive: false, price_percent: 0 };
 
@@ -33,6 +35,8 @@ pub enum Event {
     Arrival(usize),
     /// The clock starts.
     Begin,
+    /// The kernel looks for threads that wait while a CPU idles.
+    Balance,
 }
 
 /// A slice or a request.
@@ -140,6 +144,8 @@ pub struct Lane {
     pub listed: [bool; 3],
     /// The peer shall answer now.
     pub answers: bool,
+    /// Bytes that answers stand for which have not been written.
+    pub applied: u64,
 }
 
 /// See the file's head.
@@ -219,7 +225,7 @@ impl<'a> World<'a> {
             setup,
             now: 0.0,
             agenda: Agenda::new(),
-            cpus: Cpus::new(setup.cores),
+            cpus: Cpus::new(setup.cores as usize, threads.len(), setup.costs.sharing.lost),
             dice: Dice::new(setup.seed),
             counts: Counts::new(setup),
             threads,
@@ -280,6 +286,7 @@ impl<'a> World<'a> {
     /// Runs for `warm_ns` without counting and then for `run_ns`.
     pub fn run(&mut self, warm_ns: f64, run_ns: f64) {
         self.agenda.enter(warm_ns, Event::Begin);
+        self.agenda.enter(BALANCE_NS, Event::Balance);
         self.open();
         for t in 0..self.threads.len() {
             self.go(t);
@@ -294,6 +301,7 @@ impl<'a> World<'a> {
                 let Some(t) = self.cpus.end_next() else { break };
                 self.now = cpu_at;
                 self.done(t);
+                self.cpus.decided(t);
             } else {
                 let Some((at, event)) = self.agenda.pop() else { break };
                 self.now = at;
@@ -312,6 +320,10 @@ impl<'a> World<'a> {
             Event::Lapse(t, period) => self.lapse(t, period),
             Event::Arrive { lane, backward, bytes } => self.arrive(lane, backward, bytes, None),
             Event::Arrival(application) => self.arrival(application),
+            Event::Balance => {
+                self.cpus.balance();
+                self.agenda.enter(self.now + BALANCE_NS, Event::Balance);
+            }
             Event::Begin => {
                 self.measuring = true;
                 self.counts.begin(self.now, self.cpus.used());

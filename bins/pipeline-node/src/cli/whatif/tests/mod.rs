@@ -3,15 +3,18 @@
 use pipeline_configs::Config;
 use pipeline_node::Source;
 
+use super::args::WhatIfArgs;
 use super::calibration::Calibration;
 use super::limit::Limit;
 use super::lower::Given;
 use super::model::Outcome;
-use super::model::costs::{Caller, Connection, Costs, Service, Sleep, Variation};
+use super::model::costs::{Caller, Connection, Costs, Read, Service, Sharing, Sleep, Variation};
 use super::search::{Choice, Search};
 use super::site::Site;
-use super::work::Shape;
-use crate::cli::load::Waiting;
+use super::trials::trials;
+use crate::cli::load::{Direction, Waiting};
+use crate::cli::work::args::Work;
+use crate::cli::work::{Shape, WorkArgs};
 
 /// About those of a 2 vCPU VM, where a gigabyte costs the sender a quarter of a second.
 fn costs() -> Costs {
@@ -44,8 +47,12 @@ fn config(set: &[&str]) -> Config {
 }
 
 fn ask(set: &[&str], site: &str, shape: &str, search: bool) -> Choice {
-    let (site, costs, shape) = (Site::parse(site).unwrap(), costs(), Shape::parse(shape).unwrap());
-    let given = Given { site: &site, costs: &costs, waits: Waiting::Wait, callers: 1 };
+    ask_with(&costs(), set, site, Shape::parse(shape).unwrap(), search)
+}
+
+fn ask_with(costs: &Costs, set: &[&str], site: &str, shape: Shape, search: bool) -> Choice {
+    let site = Site::parse(site).unwrap();
+    let given = Given { site: &site, costs, waits: Waiting::Wait, callers: 1 };
     let all = Search { given, shapes: std::slice::from_ref(&shape), times: super::times(&site) };
     let as_it_is = all.run(&config(set)).unwrap();
     if search { all.best(&as_it_is).unwrap() } else { as_it_is }
@@ -94,12 +101,93 @@ fn sizes_that_are_chosen() {
     assert_eq!(full.changes, []);
 }
 
+/// What is read costs what reading was measured to cost, each end its own price: here as much as one CPU at 2 GB/s.
+#[test]
+fn reads_have_a_price_of_their_own() {
+    let read = |initiator_ns, target_ns| {
+        let costs = Costs { read: Read { initiator_ns, target_ns }, ..costs() };
+        let shape = Shape::parse("8x1MiBx4").unwrap().towards(Direction::Read);
+        let choice = ask_with(&costs, &["pools.nic.wait='park'"], "cores=2", shape, false);
+        let (outcome, limit) = only(&choice);
+        (outcome.gb_per_s, limit.because)
+    };
+    let (ours, because) = read(0.5, 0.1);
+    assert!((1.7..2.05).contains(&ours) && because == "worker", "{ours} {because}");
+    let (theirs, _) = read(0.1, 0.5);
+    assert!((1.7..2.05).contains(&theirs), "{theirs}");
+}
+
+/// Threads that share a CPU pay for that as was measured, with CPU time or with time: three workers and the target on two CPUs are
+/// slower by it, one worker and the target, with a CPU each, are not.
+#[test]
+fn sharing_a_cpu_has_a_price() {
+    let speed = |sharing, threads: &str| {
+        let costs = Costs { sharing, ..costs() };
+        let set = ["pools.nic.wait='park'", threads];
+        let shape = Shape::parse("8x1MiBx4").unwrap();
+        only(&ask_with(&costs, &set, "cores=2", shape, false)).0.gb_per_s
+    };
+    for sharing in [Sharing { more: 0.3, lost: 0.0 }, Sharing { more: 0.0, lost: 0.2 }] {
+        let ratio = |threads| speed(sharing, threads) / speed(Sharing::default(), threads);
+        let (one, three) = (ratio("pools.nic.threads=1"), ratio("pools.nic.threads=3"));
+        assert!(one > 0.97 && three < 0.93, "{sharing:?}: one {one}, three {three}");
+    }
+}
+
+/// What costs are measured with is none of the files that the model is held against.
+#[test]
+fn the_calibration_is_none_of_the_files() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/whatif");
+    let (site, costs, shape) = (Site::here(), costs(), Shape::parse("8x1MiBx4").unwrap());
+    let given = Given { site: &site, costs: &costs, waits: Waiting::Wait, callers: 1 };
+    let setup = |config: &Config| format!("{:?}", super::lower::lower(config, &given, &shape).unwrap());
+    let ours: Vec<String> = trials().unwrap().iter().map(|trial| setup(&trial.config)).collect();
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 10);
+    for file in files {
+        let config = Source::file(&file).load().unwrap().config;
+        assert!(!ours.contains(&setup(&config)), "{} is what costs are measured with", file.display());
+    }
+}
+
+/// Of a record that is played the model is asked for what it does on average; of a sweep that is held against files, for large
+/// requests, in the direction that is said.
+#[test]
+fn what_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.jsonl");
+    let batch = |n: u64, bytes: u64| {
+        format!(
+            "{{\"gap_ns\":1,\"requests\":[{{\"op\":\"read\",\"peer\":\"a\",\"bytes\":{bytes},\"times\":{n}}}]}}\n"
+        )
+    };
+    let text = format!("{{\"pipeline_node_record\":1}}\n{}{}", batch(3, 4096), batch(1, 65536));
+    std::fs::write(&path, text).unwrap();
+    let what_if = |against: &[&str]| WhatIfArgs {
+        what_if: None,
+        against: against.iter().map(std::path::PathBuf::from).collect(),
+        shape: Vec::new(),
+        calibration: None,
+        save: None,
+        rounds: 1,
+    };
+    let work = WorkArgs { work: Some(Work::Record(path)), ..WorkArgs::default() };
+    let shapes = what_if(&[]).shapes(&work).unwrap();
+    let [shape] = shapes.as_slice() else { panic!("one shape") };
+    assert_eq!((shape.op, shape.batch, shape.bytes), (Direction::Read, 2, (3 * 4096 + 65536) / 4));
+    let work = WorkArgs { op: Some(Direction::Read), ..WorkArgs::default() };
+    let shapes = what_if(&["a.toml"]).shapes(&work).unwrap();
+    assert!(shapes.len() == 1 && shapes[0].op == Direction::Read && shapes[0].bytes == 1 << 20);
+    let nonsense = WorkArgs { limit: Some(3), ..WorkArgs::default() };
+    assert!(what_if(&[]).shapes(&nonsense).is_err());
+}
+
 /// A calibration is the same after it was written and read; one of another version, and what is none, are refused with what
 /// to do.
 #[test]
 fn calibrations_are_kept() {
     let kept = Calibration {
-        schema_version: 1,
+        schema_version: 2,
         machine: "a machine".into(),
         cores: 2.0,
         cells: Vec::new(),
@@ -110,7 +198,7 @@ fn calibrations_are_kept() {
     let path = folder.path().join("costs.json");
     kept.save(&path).unwrap();
     assert_eq!(Calibration::load(&path).unwrap(), kept);
-    Calibration { schema_version: 2, ..kept }.save(&path).unwrap();
+    Calibration { schema_version: 1, ..kept }.save(&path).unwrap();
     assert!(Calibration::load(&path).unwrap_err().to_string().contains("--save"));
     std::fs::write(&path, "{}").unwrap();
     assert!(Calibration::load(&path).unwrap_err().to_string().contains("no calibration"));
