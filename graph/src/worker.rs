@@ -326,14 +326,16 @@ impl<T: Item> Worker<T> {
         }
         let slept: Nanos = self.beat.read();
         let limit = if self.agenda.is_unasked() { UNASKED_NS } else { self.waiting.park_ns() };
+        self.cell.asleep.begin(slept);
         let woken = self.sleeper.sleep(slept, slept.saturating_add(limit));
         let (awake, timed) = (self.beat.read(), woken == Woken::Timed);
         let wake_ns = self.sleeper.rung_at().map(|at| awake.saturating_sub(at));
         let cpu_ns = cpu.map(|before| thread_cpu_ns() - before);
+        self.cell.asleep.end(awake);
         // First what has come, then the books: after a sleep each line of them is a cache miss.
         let piled = self.look_after_sleep();
         self.waiting.woke(&Slept { from: slept, to: awake, wake_ns, cpu_ns, timed });
-        self.cell.parked(awake - slept, timed);
+        self.cell.slept(timed);
         self.cell.refused_fds.set(self.sleeper.refused());
         if let Some(items) = piled {
             self.waiting.piled(items);

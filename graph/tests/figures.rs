@@ -134,6 +134,32 @@ fn return_edges_have_waits() {
     assert!(returned <= edge.popped && edge.popped - returned <= 32, "{returned} of {}", edge.popped);
 }
 
+/// Who sleeps is asleep for whoever looks, however short the look and however long the sleep; and no look tells of less than an
+/// earlier one.
+#[test]
+fn sleep_is_seen_while_it_goes_on() {
+    let (open, seen) = (Arc::new(AtomicBool::new(true)), Arc::new(Seen::default()));
+    let engine = line(&open, &seen).start();
+    std::thread::sleep(Duration::from_millis(20));
+    let mut before = engine.snapshot();
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = engine.snapshot();
+        for (worker, old) in now.since(&before).workers.iter().zip(&before.workers) {
+            let share = worker.parked_ns as f64 / (now.at - before.at) as f64;
+            assert!((0.8..1.2).contains(&share), "{}: {share}, {} before", worker.name, old.parked_ns);
+        }
+        before = now;
+    }
+    for i in 0..2_000 {
+        submit(&engine, i..i + 1);
+        let now = engine.snapshot();
+        let slept = |snapshot: &Snapshot| snapshot.workers.iter().map(|w| w.parked_ns).collect::<Vec<_>>();
+        assert!(slept(&now).iter().zip(slept(&before)).all(|(now, before)| *now >= before), "{i}");
+        before = now;
+    }
+}
+
 /// With times left unmeasured all histograms are empty and nobody was busy, and everything is counted all the same.
 #[test]
 fn untimed_graphs_still_count() {

@@ -62,12 +62,14 @@ impl<T: Item> Lead<'_, T> {
         let idle = !self.callers.look().moved && !done();
         let from = now();
         if idle && limit > from {
+            inner.cell.asleep.begin(from);
             let timed = inner.watch.sleep(limit - from);
             let (to, signalled) = (now(), inner.watch.signalled_at());
             let wake_ns = (signalled >= from).then(|| to.saturating_sub(signalled));
             let cpu_ns = cpu.map(|before| thread_cpu_ns() - before);
             waiting.woke(&Slept { from, to, wake_ns, cpu_ns, timed });
-            inner.cell.parked(to - from, timed);
+            inner.cell.asleep.end(to);
+            inner.cell.slept(timed);
         }
         inner.watch.set_asleep(false);
         idle

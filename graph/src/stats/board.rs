@@ -5,7 +5,7 @@ use super::table::{EdgeStats, Snapshot, StageStats, WorkerStats};
 use crate::bell::Bell;
 use crate::blueprint::{Blueprint, Dispatch, Mode};
 use crate::clock::{Nanos, now};
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// All cells of an engine.
 pub(crate) struct Board {
@@ -15,7 +15,46 @@ pub(crate) struct Board {
     hosts: Vec<(usize, Arc<StageCell>)>,
     /// With the stage that each leads to.
     edges: Vec<(EdgeStats, usize, Vec<Arc<EdgeCell>>)>,
-    workers: Vec<(WorkerStats, Arc<WorkerCell>, Arc<Bell>)>,
+    workers: Vec<Told>,
+}
+
+/// A worker, and what was told of it.
+struct Told {
+    line: WorkerStats,
+    cell: Arc<WorkerCell>,
+    bell: Arc<Bell>,
+    /// Most time asleep that anybody was told of: it never becomes less, which would look like a restart.
+    asleep_ns: AtomicU64,
+}
+
+impl Told {
+    fn new(line: WorkerStats, cell: Arc<WorkerCell>, bell: Arc<Bell>) -> Self {
+        Self { line, cell, bell, asleep_ns: AtomicU64::new(0) }
+    }
+
+    fn stats(&self, at: Nanos) -> WorkerStats {
+        let cell = &self.cell;
+        let asleep_ns = cell.asleep.at(at);
+        WorkerStats {
+            turns: cell.turns.get(),
+            busy_ns: cell.busy_ns.get(),
+            parked_ns: self.asleep_ns.fetch_max(asleep_ns, Ordering::Relaxed).max(asleep_ns),
+            parks: cell.parks.get(),
+            wakes: self.bell.wakes(),
+            timed_wakes: cell.timed_wakes.get(),
+            spins: cell.spins.get(),
+            yields: cell.yields.get(),
+            refused_fds: cell.refused_fds.get(),
+            gap_ns: cell.gap_ns.get(),
+            spin_budget_ns: cell.spin_budget_ns.get(),
+            yield_budget_ns: cell.yield_budget_ns.get(),
+            parks_at_once: cell.parks_at_once.get() != 0,
+            wake_ns: cell.wake_ns.get(),
+            wake_cpu_ns: cell.wake_cpu_ns.get(),
+            decisions: cell.decisions.get(),
+            ..self.line.on_cpu(cell)
+        }
+    }
 }
 
 impl Board {
@@ -93,14 +132,14 @@ impl Board {
     ) -> Arc<WorkerCell> {
         let cell = Arc::new(WorkerCell::default());
         let line = WorkerStats { name: name.into(), pool: pool.into(), cpu, ..WorkerStats::default() };
-        self.workers.push((line, cell.clone(), bell));
+        self.workers.push(Told::new(line, cell.clone(), bell));
         cell
     }
 
     /// A thread that carries out jobs, with its cell.
     pub(crate) fn thread(&mut self, name: &str, pool: &str, cpu: Option<usize>, cell: Arc<WorkerCell>) {
         let line = WorkerStats { name: name.into(), pool: pool.into(), cpu, ..WorkerStats::default() };
-        self.workers.push((line, cell, Arc::new(Bell::new())));
+        self.workers.push(Told::new(line, cell, Arc::new(Bell::new())));
     }
 
     /// What each stage told is left in it, over all of its workers, while draining.
@@ -149,25 +188,7 @@ impl Board {
         for (edge, (_, to, _)) in edges.iter().zip(&self.edges).filter(|(edge, _)| edge.mode == "queue") {
             stages[*to].add_queue(edge);
         }
-        let workers = self.workers.iter().map(|(line, cell, bell)| WorkerStats {
-            turns: cell.turns.get(),
-            busy_ns: cell.busy_ns.get(),
-            parked_ns: cell.parked_ns.get(),
-            parks: cell.parks.get(),
-            wakes: bell.wakes(),
-            timed_wakes: cell.timed_wakes.get(),
-            spins: cell.spins.get(),
-            yields: cell.yields.get(),
-            refused_fds: cell.refused_fds.get(),
-            gap_ns: cell.gap_ns.get(),
-            spin_budget_ns: cell.spin_budget_ns.get(),
-            yield_budget_ns: cell.yield_budget_ns.get(),
-            parks_at_once: cell.parks_at_once.get() != 0,
-            wake_ns: cell.wake_ns.get(),
-            wake_cpu_ns: cell.wake_cpu_ns.get(),
-            decisions: cell.decisions.get(),
-            ..line.on_cpu(cell)
-        });
+        let workers = self.workers.iter().map(|worker| worker.stats(at));
         Snapshot { at, elapsed_ns, stages, edges, workers: workers.collect() }
     }
 }

@@ -112,8 +112,11 @@ impl Histogram {
     /// What was recorded since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let counts = self.counts.iter().zip(&earlier.counts).map(|(a, b)| a.saturating_sub(*b)).collect();
-        Self { counts, sum: self.sum.saturating_sub(earlier.sum) }
+        let counts: Box<[u64]> =
+            self.counts.iter().zip(&earlier.counts).map(|(a, b)| a.saturating_sub(*b)).collect();
+        // A sum of many items' nanoseconds wraps after days (65 536 slices that wait: after three); its differences are right.
+        let sum = if counts.iter().all(|count| *count == 0) { 0 } else { self.sum.wrapping_sub(earlier.sum) };
+        Self { counts, sum }
     }
 
     /// Adds a value, so many times: for histograms that are not read from cells.
@@ -209,13 +212,39 @@ impl EdgeCell {
     }
 }
 
+/// How long a worker has slept, with the sleep it is in: who looks meanwhile would else find that it did nothing at all, and after
+/// it that it slept for longer than it was looked at. One word, so that nobody sees half of a change: the sum of all sleeps, or
+/// within one (marked) how far the clock was ahead of that sum when it began.
+/// Deliberately not exact at the end of a sleep: who looks between its end and the word that says so is told a moment too much.
+#[derive(Debug, Default)]
+pub(crate) struct Asleep(Count);
+
+/// Marks a sleep that goes on. No clock of nanoseconds comes so far: 292 years.
+const GOES_ON: u64 = 1 << 63;
+
+impl Asleep {
+    pub(crate) fn begin(&self, now: Nanos) {
+        self.0.set(GOES_ON | now.saturating_sub(self.at(now)));
+    }
+
+    pub(crate) fn end(&self, now: Nanos) {
+        self.0.set(self.at(now));
+    }
+
+    /// All of it, until now.
+    pub(crate) fn at(&self, now: Nanos) -> Nanos {
+        let word = self.0.get();
+        if word & GOES_ON == 0 { word } else { now.saturating_sub(word & !GOES_ON) }
+    }
+}
+
 /// What a worker measures of itself.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct WorkerCell {
     pub turns: Count,
     pub busy_ns: Count,
-    pub parked_ns: Count,
+    pub asleep: Asleep,
     pub parks: Count,
     pub timed_wakes: Count,
     pub spins: Count,
@@ -234,9 +263,9 @@ pub(crate) struct WorkerCell {
 }
 
 impl WorkerCell {
-    pub(crate) fn parked(&self, ns: Nanos, timed: bool) {
+    /// A sleep is over.
+    pub(crate) fn slept(&self, timed: bool) {
         self.parks.add(1);
-        self.parked_ns.add(ns);
         self.timed_wakes.add(u64::from(timed));
     }
 }
@@ -253,6 +282,21 @@ mod tests {
             assert!(floor_of(b) <= value && (value < floor_of(b + 1) || b == BUCKETS - 1), "{value} in {b}");
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    /// A sleep counts while it goes on, once, and never backwards; what lies between sleeps does not.
+    #[test]
+    fn sleeps_count_while_they_go_on() {
+        let asleep = Asleep::default();
+        assert_eq!(asleep.at(50), 0);
+        asleep.begin(100);
+        assert_eq!([90, 100, 130].map(|now| asleep.at(now)), [0, 0, 30]);
+        asleep.end(140);
+        assert_eq!([140, 500].map(|now| asleep.at(now)), [40, 40]);
+        asleep.begin(600);
+        assert_eq!([600, 660].map(|now| asleep.at(now)), [40, 100]);
+        asleep.end(700);
+        assert_eq!(asleep.at(9999), 140);
     }
 
     /// Quantiles of an even spread are right within a bucket's width, and differences are exact.
@@ -277,6 +321,14 @@ mod tests {
         first.record(7, 2);
         assert_eq!((first.count(), first.since(&Histogram::default()).sum()), (1002, 500_514));
         assert_eq!((Histogram::default().sum(), Histogram::default().mean()), (0, 0.0));
+        cell.record(1 << 39, (1 << 25) - 1);
+        let mut third = Histogram::default();
+        third.add_cell(&cell);
+        cell.record(1 << 39, 3);
+        let mut fourth = Histogram::default();
+        fourth.add_cell(&cell);
+        assert!(fourth.sum() < third.sum(), "it has wrapped");
+        assert_eq!(fourth.since(&third).sum(), 3 << 39);
         let again: Histogram = second.buckets().map(|(values, times)| (values.start, times)).collect();
         assert!(again.buckets().eq(second.buckets()));
     }

@@ -114,7 +114,7 @@ pub struct WorkerStats {
     pub turns: u64,
     /// Time in turns that did something.
     pub busy_ns: Nanos,
-    /// Time asleep.
+    /// Time asleep, a sleep that goes on included.
     pub parked_ns: Nanos,
     /// Sleeps.
     pub parks: u64,
