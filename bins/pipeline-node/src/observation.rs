@@ -26,6 +26,9 @@ pub struct Observation {
     pub window_short_ns: u64,
     /// What requests and slices came to.
     pub counts: Counts,
+    /// Requests that have not ended: how it is now, not subtracted. Those whose batch has ended are not among them, which
+    /// [`Usage::requests`] counts until the application lets go of the batch.
+    pub under_way: u64,
     /// NICs of all transports, in the order of the file.
     pub nics: Vec<NicStats>,
     /// Peers that were opened, in the order in which that was first asked for: a peer keeps its place.
@@ -52,6 +55,7 @@ impl Observation {
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
             window_short_ns: self.window_short_ns.saturating_sub(earlier.window_short_ns),
             counts: self.counts.since(&earlier.counts),
+            under_way: self.under_way,
             nics: nics.collect(),
             peers: peers.collect(),
         }
@@ -71,12 +75,14 @@ impl Observer {
     /// See [`Engine::observe`].
     pub(crate) fn observe(&self) -> Observation {
         let graph = self.graph.read().unwrap_or_else(PoisonError::into_inner).snapshot();
+        let counts = self.world.counts();
         Observation {
             graph,
             usage: self.world.usage(),
             cpu_ns: process_cpu_ns(),
             window_short_ns: self.world.ledger.window.short_ns(),
-            counts: self.world.counts(),
+            under_way: counts.under_way(),
+            counts,
             nics: self.nics(),
             peers: self.peers(),
         }

@@ -93,7 +93,7 @@ impl Seen {
 
     /// Requests that are under way, and slices of them that are with the peer `b`; and what it answered meanwhile.
     pub(super) fn under_way(&mut self, requests: u32, with_peer: u64, answered: u64, bytes_each: u64) {
-        (self.interval.usage.requests, self.interval.usage.slices) = (requests, requests);
+        (self.interval.under_way, self.interval.usage.slices) = (u64::from(requests), requests);
         let peer = PeerStats { label: "b".into(), state: PeerState::Up, links: 2, ..PeerStats::default() };
         self.interval.peers.push(PeerStats { outstanding: with_peer, ..peer });
         let nic = &mut self.interval.nics[0];

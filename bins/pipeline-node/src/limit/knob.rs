@@ -12,6 +12,8 @@ use super::look::Look;
 const QUEUE_MAX: usize = 65_536;
 /// Beyond so many lanes to a peer, more have never helped.
 const LANES_MAX: u64 = 16;
+/// Most that a lane may hold.
+const DEPTH_MAX: u64 = 65_536;
 
 /// `pools.NAME.threads`.
 pub(super) fn threads(pool: &PoolDecl, better: usize) -> Option<Knob> {
@@ -60,11 +62,24 @@ pub(super) fn slices(look: &Look<'_>) -> Option<Knob> {
 
 /// `transports.NAME.lanes`, twice as many: of the transport that moves most.
 pub(super) fn lanes(look: &Look<'_>) -> Option<Knob> {
+    of_busiest(look, "lanes", LANES_MAX)
+}
+
+/// `transports.NAME.depth`, likewise.
+pub(super) fn depth(look: &Look<'_>) -> Option<Knob> {
+    of_busiest(look, "depth", DEPTH_MAX)
+}
+
+/// A number of the transport that moves most, twice as much and at most so much.
+fn of_busiest(look: &Look<'_>, key: &str, most: u64) -> Option<Knob> {
     let busiest = look.interval.nics.iter().max_by_key(|nic| nic.bytes)?;
     let transport = look.config.transports.iter().find(|t| t.name == busiest.transport)?;
-    let now = transport.values.number("lanes")?;
-    let path = format!("transports.{}.lanes", transport.name);
-    changed(path, now.to_string(), (now * 2).min(LANES_MAX.max(now)).to_string())
+    let now = transport.values.number(key)?;
+    changed(
+        format!("transports.{}.{key}", transport.name),
+        now.to_string(),
+        (now * 2).min(most.max(now)).to_string(),
+    )
 }
 
 /// `stages.NAME.slice`, if slices are smaller than the transport likes and the requests are not: what it costs to carry one is

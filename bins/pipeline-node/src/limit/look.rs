@@ -129,17 +129,44 @@ impl<'a> Look<'a> {
         (nics.iter().map(|nic| nic.bytes).sum(), nics.iter().map(|nic| nic.slices).sum())
     }
 
-    /// Of the time of all slices under way, the part in which they were with peers. By how long each was there, where that is
-    /// measured; else by how many are there now.
+    /// Of the time of all slices, the part in which they were with peers or waited for room on a lane. By how long each was where,
+    /// if that is measured; else by how many are with peers now.
     pub(super) fn with_peers(&self) -> f64 {
-        let there: f64 = self.of_kind("cq_reap").map(|(stage, _)| stage.held.sum() as f64).sum();
-        let counts = &self.interval.counts;
-        if there > 0.0 && counts.took.count() > 0 {
-            return self.part_of_all(there).unwrap_or(0.0);
+        let there = self.held("cq_reap") + if self.are_lanes_full() { self.held("nic_select") } else { 0.0 };
+        if there > 0.0 {
+            return there / self.slice_time();
         }
         let usage = &self.interval.usage;
         let now: u64 = self.interval.peers.iter().map(|peer| peer.outstanding).sum();
-        now as f64 / f64::from(usage.slices.max(usage.requests).max(1))
+        now as f64 / u64::from(usage.slices).max(self.interval.under_way).max(1) as f64
+    }
+
+    /// Whether lanes held as many slices as they may, for a good part of the time: else slices wait in `nic_select` for something else,
+    /// as for the queue behind it.
+    pub(super) fn are_lanes_full(&self) -> bool {
+        let busiest = self.interval.nics.iter().max_by_key(|nic| nic.bytes);
+        let transport =
+            busiest.and_then(|nic| self.config.transports.iter().find(|t| t.name == nic.transport));
+        let Some(depth) = transport.and_then(|transport| transport.values.number("depth")) else {
+            return false;
+        };
+        let lanes: usize = self.interval.peers.iter().map(|peer| peer.links).sum();
+        self.share(self.held("cq_reap") as u64) > 0.5 * (depth * lanes as u64) as f64
+    }
+
+    /// Time that slices were held by stages of a type, all together.
+    pub(super) fn held(&self, kind: &str) -> f64 {
+        self.of_kind(kind).map(|(stage, _)| stage.held.sum() as f64).sum()
+    }
+
+    /// Time of all slices, wherever they were: before stages, in their hands, held by them. (Not of their requests: of many slices of
+    /// one request the first end long before it does.)
+    pub(super) fn slice_time(&self) -> f64 {
+        let of = |stage: &StageStats| {
+            let in_hands = stage.busy_ns as f64 * stage.items as f64 / stage.batches.max(1) as f64;
+            (stage.wait.sum() + stage.held.sum()) as f64 + in_hands
+        };
+        self.stages().map(|(_, stage)| of(stage)).sum()
     }
 
     /// Time that slices spent somewhere, as a part of all the time that they were under way; `None` while none has ended.
@@ -156,13 +183,21 @@ impl<'a> Look<'a> {
     }
 
     /// Requests that were under way at a time, on average: by how long each took (Little's law), where any has ended; else those
-    /// that are now.
+    /// that are now. What has ended does not speak for the others where it is the lesser part of what moved.
     pub(super) fn open_requests(&self) -> f64 {
-        let took = &self.interval.counts.took;
-        match took.count() {
-            0 => f64::from(self.interval.usage.requests),
-            _ => took.sum() as f64 / (self.interval.graph.elapsed_ns as f64).max(1.0),
+        let (counts, now) = (&self.interval.counts, self.interval.under_way as f64);
+        let ended = counts.took.sum() as f64 / (self.interval.graph.elapsed_ns as f64).max(1.0);
+        let are_few = self.moved().0 > 2 * counts.bytes;
+        match counts.took.count() {
+            0 => now,
+            _ if are_few => ended.max(now),
+            _ => ended,
         }
+    }
+
+    /// Whether times are measured (`stats.enabled`): without them stages cannot be told apart, nor who waits for what.
+    pub(super) fn is_timed(&self) -> bool {
+        !self.blueprint().untimed
     }
 }
 

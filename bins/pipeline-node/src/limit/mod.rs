@@ -126,9 +126,11 @@ pub(crate) const RULES: &[Rule] = &[
     rules::idle::RULE,
     rules::peer::GONE,
     rules::cpu::RULE,
+    rules::window::TINY,
     rules::busy::RULE,
     rules::window::RULE,
     rules::queue::FULL,
+    rules::lane::RULE,
     rules::application::SELDOM,
     rules::sleep::RULE,
     rules::queue::HAND_OVER,
@@ -153,5 +155,11 @@ pub fn limit(interval: &Observation, config: &Config) -> Limit {
 pub fn limit_on(interval: &Observation, config: &Config, cpus: f64) -> Limit {
     let look = Look { interval, config, cpus };
     let answer = RULES.iter().find_map(|rule| (rule.apply)(&look));
-    answer.expect("the last rule applies always")
+    let mut limit = answer.expect("the last rule applies always");
+    if !look.is_timed() && limit.because != Because::Idle {
+        limit.words.push_str(
+            "; times are not measured (`stats.enabled = false`), so much of what could be said is not",
+        );
+    }
+    limit
 }

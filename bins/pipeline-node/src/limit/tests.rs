@@ -185,6 +185,14 @@ fn windows() {
     assert!(limit.words.contains("the wire or the peer is slower"), "{limit}");
     is_real(&seen, limit.knob.as_ref().unwrap());
 
+    // A tiny one is why the worker is busy; one that is worth more is full because the worker is.
+    let mut seen = at_work("limits.bytes_in_flight = \"1MiB\"");
+    seen.interval.window_short_ns = 9 * SECOND / 10;
+    seen.ran("nic", 980, 0);
+    assert_eq!(knob(&seen.limit()), ("limits.bytes_in_flight", "\"1MiB\"", "\"4MiB\""), "{}", seen.limit());
+    seen.interval.nics[0].bytes /= 10;
+    assert_eq!(seen.limit().because, Because::Busy, "{}", seen.limit());
+
     let mut seen = at_work("limits.slices = 160\nlimits.bytes_in_flight = \"1GiB\"");
     seen.interval.window_short_ns = 9 * SECOND / 10;
     let limit = seen.limit();
@@ -208,6 +216,10 @@ fn a_full_queue() {
     seen.ran("nic", 960, 10);
     let limit = seen.limit();
     assert_eq!((limit.because, limit.stage.as_deref()), (Because::Busy, Some("post")), "{limit}");
+    // With one worker at both ends nobody waits for its room.
+    let mut seen = at_work("edges.\"select -> post\".queue = 1");
+    seen.edge("select -> post").blocked_ns = 4 * SECOND / 10;
+    assert_eq!(seen.limit().because, Because::Application, "{}", seen.limit());
 }
 
 /// Whoever submits is turned away at the entrance although the first stage has time.
@@ -280,7 +292,7 @@ fn peers() {
 #[test]
 fn by_what_has_ended() {
     let mut seen = at_work("");
-    (seen.interval.usage.requests, seen.interval.usage.slices) = (0, 0);
+    (seen.interval.under_way, seen.interval.usage.slices) = (0, 0);
     seen.interval.peers[0].outstanding = 0;
     seen.interval.counts.took.record(1_000_000, 16_000);
     (seen.interval.counts.entered, seen.interval.counts.slices) = (16_000, 32_000);
@@ -288,7 +300,61 @@ fn by_what_has_ended() {
     assert!(limit.because == Because::Application && limit.words.contains(": 16.0 requests"), "{limit}");
     seen.stage("reap").held.record(900_000, 32_000);
     let limit = seen.limit();
-    assert!(limit.because == Because::Peer && limit.words.contains("for 90 % of their time"), "{limit}");
+    assert!(limit.because == Because::Peer && limit.words.contains("for 91 % of their time"), "{limit}");
+}
+
+/// Slices that wait for room on a lane wait for the lane where those on it are soon back, and else for whoever is slow. Another
+/// lane is proposed only where there is something to carry for it.
+#[test]
+fn full_lanes() {
+    let mut seen = at_work("transports.tcp.depth = 8");
+    seen.stage("select").held.record(3_000_000, 20_000);
+    seen.stage("reap").held.record(1_000_000, 5_000);
+    assert_eq!(seen.limit().because, Because::Application, "lanes have room: {}", seen.limit());
+    seen.stage("reap").held.record(1_000_000, 15_000);
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Window, Some("select")), "{limit}");
+    assert_eq!(knob(&limit), ("transports.tcp.depth", "8", "16"), "{limit}");
+    is_real(&seen, limit.knob.as_ref().unwrap());
+    seen.stage("reap").held.record(50_000_000, 20_000);
+    let limit = seen.limit();
+    assert_eq!((limit.because, knob(&limit).0), (Because::Peer, "transports.tcp.lanes"), "{limit}");
+
+    let mut seen = at_work("");
+    seen.stage("reap").held.record(900_000, 1000);
+    (seen.stage("post").batches, seen.stage("reap").batches) = (80_000, 80_000);
+    seen.interval.graph.stages.iter_mut().for_each(|stage| stage.busy_ns /= 10);
+    let limit = seen.limit();
+    assert_eq!((limit.because, &limit.knob), (Because::Peer, &None), "one at a time: {limit}");
+}
+
+/// Small requests that have ended do not speak for a long one that goes on: as long as that is most of what moves, the node does not
+/// wait for the next request.
+#[test]
+fn a_long_request_beside_short_ones() {
+    let mut seen = at_work("");
+    seen.interval.under_way = 1;
+    seen.interval.counts.took.record(100_000, 100);
+    seen.interval.counts.bytes = 100 * 4096;
+    let limit = seen.limit();
+    assert!(limit.words.contains(": 1.0 requests are under way"), "{limit}");
+}
+
+/// Without times no stage is blamed and nobody is said to ask for nothing; it is said what is missing.
+#[test]
+fn without_times() {
+    let mut seen = at_work("stats.enabled = false");
+    seen.interval.under_way = 0;
+    seen.interval.graph.stages.iter_mut().for_each(|stage| stage.busy_ns = 0);
+    let limit = seen.limit();
+    assert!(
+        limit.words.contains("`stats.enabled = false`") && !limit.words.contains("0.0 requests"),
+        "{limit}"
+    );
+    seen.ran("nic", 950, 0);
+    let limit = seen.limit();
+    assert_eq!((limit.because, &limit.stage), (Because::Busy, &None), "{limit}");
+    assert!(limit.words.starts_with("there is no time left in pool `nic` (1 thread)"), "{limit}");
 }
 
 /// All have time and nothing is full: whoever submits could submit more.
@@ -299,7 +365,7 @@ fn the_application() {
     assert!(limit.words.contains("`nic`) has 55 % of its time left"), "{limit}");
     // One at a time, and long pauses: what happens to each counts for little.
     let mut seen = at_work("");
-    seen.interval.usage.requests = 0;
+    seen.interval.under_way = 0;
     seen.stage("post").wait.record(90_000, 10_000);
     assert_eq!(seen.limit().because, Because::Application);
     // Nothing of its own: it serves.
@@ -346,6 +412,7 @@ fn the_runbook_says_the_same() {
         ("window", "bytes_in_flight"),
         ("window", "slices"),
         ("window", "lanes"),
+        ("window", "depth"),
         ("queue", "queue"),
         ("queue", "inline"),
         ("sleep", "wait"),

@@ -34,6 +34,7 @@ pub fn export(interval: &Observation, recorder: &dyn Recorder) {
     out.set(&m::BUILD_INFO, &[env!("CARGO_PKG_VERSION"), env!("BUILD_COMMIT")], 1.0);
     graph(&out, &interval.graph);
     usage(&out, &interval.usage);
+    out.set(&m::REQUESTS_UNDER_WAY, &[], interval.under_way as f64);
     counts(&out, &interval.counts);
     out.seconds(&m::CPU, &[], interval.cpu_ns);
     out.seconds(&m::WINDOW_SHORT, &[], interval.window_short_ns);

@@ -83,7 +83,10 @@ metrics! {
     WINDOW_SHORT = Counter "window_short_seconds_total" [] seconds ["Observation::window_short_ns"]
         "Time that stages which cut requests found no window and no slice for what waits, over their workers."
     SLICES = Gauge "slices_in_use" [] items ["Usage::slices"] "Slices taken of limits.slices."
-    REQUESTS_OPEN = Gauge "requests_in_use" [] items ["Usage::requests"] "Requests taken of limits.requests."
+    REQUESTS_OPEN = Gauge "requests_in_use" [] items ["Usage::requests"]
+        "Requests taken of limits.requests: under way, or of a batch that the application has not dropped."
+    REQUESTS_UNDER_WAY = Gauge "requests_under_way" [] items ["Observation::under_way"]
+        "Requests that have not ended."
     BATCHES_OPEN = Gauge "batches_in_use" [] items ["Usage::batches"]
         "Batches taken of limits.batches: under way, or ended and not dropped by the application."
     WINDOW = Gauge "in_flight_bytes" [] bytes ["Usage::bytes"] "Bytes taken of limits.bytes_in_flight."

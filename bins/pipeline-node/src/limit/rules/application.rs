@@ -22,17 +22,21 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 fn seldom(look: &Look<'_>) -> Option<Limit> {
-    if look.open_requests() < RARE { apply(look) } else { None }
+    // Without times nobody knows how many were under way, only how many are when somebody looks.
+    if look.is_timed() && look.open_requests() < RARE { apply(look) } else { None }
 }
 
 fn apply(look: &Look<'_>) -> Option<Limit> {
     let (name, busy) = look.busiest().map_or(("none", 0.0), |(worker, busy)| (worker.name.as_str(), busy));
     let has_time = format!("the busiest worker (`{name}`) has {} of its time left", percent(1.0 - busy));
     let words = if look.has_requests() {
+        let under_way = match look.is_timed() {
+            true => format!("{:.1} requests are under way at a time, ", look.open_requests()),
+            false => String::new(),
+        };
         format!(
-            "the application submits less than the node would take: {:.1} requests are under way at a time, nothing is full, and \
-             {has_time}; submit more at a time, or from more threads",
-            look.open_requests()
+            "the application submits less than the node would take: {under_way}nothing is full, and {has_time}; submit more at a \
+             time, or from more threads"
         )
     } else {
         format!("peers ask for less than this node would serve: nothing is full, and {has_time}")

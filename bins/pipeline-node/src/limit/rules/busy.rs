@@ -30,10 +30,15 @@ fn apply(look: &Look<'_>) -> Option<Limit> {
     let workers: Vec<&WorkerStats> = look.of_pool(&pool.name).collect();
     let mean = workers.iter().map(|w| look.share(w.busy_ns)).sum::<f64>() / workers.len().max(1) as f64;
     let uneven = workers.len() > 1 && mean < UNEVEN;
+    let takes = match look.is_timed() {
+        true => {
+            let part = percent(look.share(stage.busy_ns) / workers.len().max(1) as f64);
+            format!("stage `{}` takes {part} of", stage.name)
+        }
+        false => "there is no time left in".to_owned(),
+    };
     let mut words = format!(
-        "stage `{}` takes {} of pool `{}` ({}), {} busy {} of the time{}",
-        stage.name,
-        percent(look.share(stage.busy_ns) / workers.len().max(1) as f64),
+        "{takes} pool `{}` ({}), {} busy {} of the time{}",
         pool.name,
         threads(workers.len()),
         if workers.len() == 1 { "which is" } else { "whose busiest worker is" },
@@ -46,7 +51,8 @@ fn apply(look: &Look<'_>) -> Option<Limit> {
     }
     let (why, knob) = if uneven { one_of_many(look, &workers, mean) } else { more(look, pool) };
     words.push_str(&why);
-    Some(Limit { stage: Some(stage.name.clone()), because: Because::Busy, words, knob })
+    let stage = look.is_timed().then(|| stage.name.clone());
+    Some(Limit { stage, because: Because::Busy, words, knob })
 }
 
 /// The stage that comes next, if it takes much too.

@@ -4,6 +4,7 @@ pub(super) mod application;
 pub(super) mod busy;
 pub(super) mod cpu;
 pub(super) mod idle;
+pub(super) mod lane;
 pub(super) mod peer;
 pub(super) mod queue;
 pub(super) mod sleep;

@@ -6,8 +6,11 @@ use pipeline_stages::traffic::PeerStats;
 use super::super::look::{Look, percent, time};
 use super::super::{Because, Limit, Rule, knob};
 
-/// Of their time, slices are with peers for so much: the rest of the node has little to do with it.
-const ON_THE_WIRE: f64 = 0.75;
+/// Of their time, slices are with peers for so much: the rest of the node has less to do with it.
+const ON_THE_WIRE: f64 = 0.6;
+
+/// Slices on a lane at a time, on average, from which on another lane has something to carry.
+const BUSY_LANE: f64 = 1.0;
 
 /// Requests wait, and nothing moves.
 pub(crate) const GONE: Rule = Rule {
@@ -16,17 +19,17 @@ pub(crate) const GONE: Rule = Rule {
     apply: gone,
 };
 
-/// Slices are with peers for three quarters of their time.
+/// Slices are with peers for most of their time.
 pub(crate) const SLOW: Rule = Rule {
     because: Because::Peer,
-    says: "workers have time, nothing is full, and slices are with peers for three quarters of their time",
+    says: "workers have time, nothing is full, and slices are with peers, or wait for a lane to them, for three fifths of their time",
     apply: slow,
 };
 
 fn gone(look: &Look<'_>) -> Option<Limit> {
     let nics = &look.interval.nics;
     let back: u64 = nics.iter().map(|nic| nic.slices + nic.errors).sum();
-    let waiting = look.interval.usage.requests;
+    let waiting = look.interval.under_way;
     if back > 0 || waiting == 0 {
         return None;
     }
@@ -73,5 +76,11 @@ fn slow(look: &Look<'_>) -> Option<Limit> {
         slowest.label,
         slowest.links
     );
-    Some(Limit { stage: None, because: Because::Peer, words, knob: knob::lanes(look) })
+    // Lanes that have nothing to carry carry no more.
+    let there = match look.held("cq_reap") {
+        0.0 => slowest.outstanding as f64,
+        held => look.share(held as u64),
+    };
+    let knob = if there >= BUSY_LANE * slowest.links as f64 { knob::lanes(look) } else { None };
+    Some(Limit { stage: None, because: Because::Peer, words, knob })
 }

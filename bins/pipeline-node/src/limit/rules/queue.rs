@@ -53,13 +53,22 @@ fn full(look: &Look<'_>) -> Option<Limit> {
 
 /// The queue that holds up most who writes to it, and for what part of the time.
 fn fullest<'a>(look: &Look<'a>) -> Option<(&'a EdgeDecl, &'a EdgeStats, f64)> {
-    let queues = look.edges().filter(|(edge, _)| matches!(edge.mode, Mode::Queue { .. }));
+    // One worker at both ends has other work while it is full, and empties it in the same turn.
+    let queues =
+        look.edges().filter(|(edge, _)| matches!(edge.mode, Mode::Queue { .. }) && !is_within(look, edge));
     let blocked = |edge: &EdgeDecl, figures: &EdgeStats| match edge.from.and_then(|from| look.stage(from)) {
         Some(from) => look.share(figures.blocked_ns) / from.threads.max(1) as f64,
         // At the entrance whoever submits is turned away: no time of ours is lost, only theirs.
         None => figures.rejected as f64 / (figures.pushed + figures.rejected).max(1) as f64,
     };
     queues.map(|(edge, figures)| (edge, figures, blocked(edge, figures))).max_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// Whether one worker writes to a queue and reads it.
+fn is_within(look: &Look<'_>, edge: &EdgeDecl) -> bool {
+    let pool = |stage: usize| look.declared(stage).and_then(|stage| stage.pool);
+    let same = edge.from.and_then(pool).filter(|from| pool(edge.to) == Some(*from));
+    same.and_then(|pool| look.blueprint().pools.get(pool)).is_some_and(|pool| pool.workers() == 1)
 }
 
 fn hand_over(look: &Look<'_>) -> Option<Limit> {
