@@ -50,6 +50,7 @@ mod error;
 pub mod explained;
 #[cfg(feature = "faults")]
 pub mod faults;
+mod guests;
 mod hearing;
 pub mod limit;
 mod memory;

@@ -61,6 +61,7 @@ fn figures(desk: &Desk, subject: &str, seen: &Observation) -> Map<String, Value>
             let found = limit(seen, &desk.config);
             said.insert("limit".into(), value(&traffic::LimitLine::of(&found)));
             said.insert("requests".into(), value(&traffic::requests(seen)));
+            said.insert("timed".into(), (!desk.config.blueprint.untimed).into());
             ("stages", value(&traffic::stages(seen)))
         }
         "edges" => ("edges", value(&traffic::edges(seen))),

@@ -11,6 +11,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::reach;
+
 /// Connections that wait to be taken.
 const BACKLOG: i32 = 64;
 /// How long another start in the same folder is waited for; it takes a moment, unless somebody keeps the lock on purpose.
@@ -29,6 +31,18 @@ pub(crate) enum ClaimError {
         /// Its process.
         pid: i32,
     },
+    /// A node answers there whose process cannot be seen from here.
+    #[error(
+        "{0}: a node answers there that runs in another PID namespace, as in a container that shares this folder: give this one another \
+         `socket` under [admin], or another name"
+    )]
+    Elsewhere(String),
+    /// Somebody listens there and takes no connections, so nobody can say who.
+    #[error(
+        "{0}: a node that takes no connections listens there; if it is stopped, let it go on or end it, else remove the socket, or \
+         name another `socket` under [admin]"
+    )]
+    Deaf(String),
     /// What is there is no socket.
     #[error("{0}: there is something that is no socket: remove it, or name another `socket` under [admin]")]
     NoSocket(String),
@@ -75,7 +89,8 @@ impl Claim {
         let socket = socket.map_err(failed(""))?;
         // The file gets the mode of the descriptor, so that there is no moment in which others may connect.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(failed(""))?;
-        rustix::net::bind(&socket, &name).map_err(failed(""))?;
+        rustix::net::bind(&socket, &name)
+            .map_err(failed(": a socket must be possible there, and this user may write to the folder"))?;
         // What a umask took away that its owner needs.
         rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR).map_err(failed(""))?;
         rustix::net::listen(&socket, BACKLOG).map_err(failed(""))?;
@@ -117,22 +132,43 @@ fn make_room(path: &Path) -> Result<(), ClaimError> {
     if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Socket {
         return Err(ClaimError::NoSocket(shown()));
     }
-    if let Ok(stream) = UnixStream::connect(path)
-        && let Some(pid) = listener_of(&stream)
-    {
-        return Err(ClaimError::Taken { path: shown(), pid });
+    let failed = |why: Errno, help| Err(ClaimError::System { path: shown(), why: why.into(), help });
+    match reach::connect(path) {
+        Ok(stream) => match listener_of(stream) {
+            // Its forked children may keep a socket open that nobody listens at any more.
+            Some(pid) if !lives(pid) => (),
+            Some(pid) => return Err(ClaimError::Taken { path: shown(), pid }),
+            None => return Err(ClaimError::Elsewhere(shown())),
+        },
+        Err(Errno::CONNREFUSED | Errno::NOENT) => (),
+        Err(Errno::AGAIN) => return Err(ClaimError::Deaf(shown())),
+        // It may well be another user's, and alive.
+        Err(why) => return failed(why, ": it is another user's: name another `socket` under [admin]"),
     }
     match rustix::fs::unlink(path) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(why) => Err(ClaimError::System { path: shown(), why: why.into(), help: "" }),
+        Err(why) => failed(why, ": remove it, or name another `socket` under [admin]"),
     }
 }
 
-/// The process that listens there, if it lives. Its forked children may keep a socket open that nobody listens at any more.
-fn listener_of(stream: &UnixStream) -> Option<i32> {
-    let pid = rustix::net::sockopt::socket_peercred(stream).ok()?.pid;
-    let lives = !matches!(rustix::process::test_kill_process(pid), Err(Errno::SRCH));
-    lives.then(|| pid.as_raw_nonzero().get())
+/// The process that began to listen there; `None` if it cannot be seen from here, for which the kernel says 0. (By tokio, whose type
+/// has room for that: in that of rustix 0 is no process, so an answer would read as none.)
+fn listener_of(stream: UnixStream) -> Option<i32> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().ok()?;
+    let process = || {
+        let _entered = runtime.enter();
+        stream.set_nonblocking(true).ok()?;
+        tokio::net::UnixStream::from_std(stream).ok()?.peer_cred().ok()?.pid()
+    };
+    let pid = process().filter(|pid| *pid > 0);
+    // Whoever starts an engine may do so within a runtime of its own, where none may be waited for.
+    runtime.shutdown_background();
+    pid
+}
+
+fn lives(pid: i32) -> bool {
+    let process = rustix::process::Pid::from_raw(pid);
+    process.is_some_and(|pid| !matches!(rustix::process::test_kill_process(pid), Err(Errno::SRCH)))
 }
 
 #[cfg(test)]
@@ -172,6 +208,20 @@ mod tests {
         drop(claim);
         assert!(Claim::new(&path).unwrap_err().to_string().contains("no socket"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a socket");
+    }
+
+    /// Somebody who listens and takes no connections (a node that is stopped, once enough have asked it) is not waited for, and
+    /// keeps its socket.
+    #[test]
+    fn whoever_takes_no_connections_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let queue = reach::tests::full(&path);
+        let deaf = Claim::new(&path).unwrap_err().to_string();
+        assert!(deaf.contains("takes no connections"), "{deaf}");
+        assert!(path.exists());
+        drop(queue);
+        drop(Claim::new(&path).unwrap());
     }
 
     /// A path that cannot be one says what is wrong with it.

@@ -2,17 +2,21 @@
 //! a runtime: one question, one answer.
 
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pipeline_configs::suggest;
+use rustix::io::Errno;
 use serde_json::Value;
 
-use super::{ANSWER_MAX, directory, socket_in};
+use super::{ANSWER_MAX, directory, reach, socket_in};
 
 /// How long an answer may take, beside the interval it is about.
 const ANSWER: Duration = Duration::from_secs(10);
+/// Pause while a node has a full queue of connections.
+const FULL: Duration = Duration::from_millis(20);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +61,7 @@ impl Found {
             }
         };
         let failed = |why: io::Error| AskError::NotThere(trouble(&socket, &why));
-        let stream = UnixStream::connect(&socket).map_err(failed)?;
+        let stream = connect(&socket).map_err(failed)?;
         Ok(Self { stream, socket, rest: Vec::new() })
     }
 
@@ -103,9 +107,26 @@ impl Found {
     }
 }
 
+/// Connects; waits for room in the queue of a node that takes no connections, and not for ever.
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let begin = Instant::now();
+    loop {
+        match reach::connect(socket) {
+            Err(Errno::AGAIN) if begin.elapsed() < ANSWER => std::thread::sleep(FULL),
+            done => return Ok(done?),
+        }
+    }
+}
+
 fn trouble(socket: &Path, why: &io::Error) -> String {
     let path = socket.display();
+    let is_socket = std::fs::metadata(socket).is_ok_and(|found| found.file_type().is_socket());
     match why.kind() {
+        io::ErrorKind::ConnectionRefused if !is_socket => {
+            format!(
+                "{path}: no socket of a node: --node takes its name, or the `socket` under [admin] of its file"
+            )
+        }
         io::ErrorKind::NotFound => format!("{path}: no node there"),
         io::ErrorKind::ConnectionRefused => {
             format!("{path}: no node there any more: the one it was has ended")
@@ -150,12 +171,54 @@ fn unknown(node: &str) -> String {
 fn only() -> Result<PathBuf, AskError> {
     let none =
         || AskError::NotThere("no node runs here: name one with --node NAME or --node SOCKET".to_owned());
-    let directory = directory().ok_or_else(none)?;
-    let lives = |name: &String| UnixStream::connect(socket_in(&directory, name)).is_ok();
+    let directory = directory().ok_or_else(|| {
+        AskError::NotThere(
+            "without XDG_RUNTIME_DIR, a folder of this user, no node is found by itself: name its socket with --node SOCKET \
+             (the `socket` under [admin] of its file)"
+                .to_owned(),
+        )
+    })?;
+    // One with a full queue is there, and is asked like any other.
+    let lives =
+        |name: &String| matches!(reach::connect(&socket_in(&directory, name)), Ok(_) | Err(Errno::AGAIN));
     let alive: Vec<String> = names().into_iter().filter(lives).collect();
     match alive.as_slice() {
         [] => Err(none()),
         [name] => Ok(socket_in(&directory, name)),
         several => Err(AskError::Several(several.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node whose queue of connections is full is waited for, and asked as soon as there is room.
+    #[test]
+    fn room_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let (listener, queued) = reach::tests::full(&path);
+        let asks = {
+            let path = path.clone();
+            std::thread::spawn(move || connect(&path).is_ok())
+        };
+        std::thread::sleep(3 * FULL);
+        assert!(!asks.is_finished(), "there is no room yet");
+        listener.accept().unwrap();
+        assert!(asks.join().unwrap());
+        drop(queued);
+    }
+
+    /// What is there and is no socket is not taken for a node that has ended.
+    #[test]
+    fn what_is_no_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node.toml");
+        std::fs::write(&path, "version = 1").unwrap();
+        for path in [path.as_path(), folder.path()] {
+            let error = Found::new(path.to_str()).unwrap_err().to_string();
+            assert!(error.contains("no socket of a node"), "{error}");
+        }
     }
 }

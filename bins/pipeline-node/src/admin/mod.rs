@@ -11,6 +11,7 @@ pub mod client;
 mod desk;
 mod holdings;
 mod question;
+mod reach;
 mod server;
 mod traffic;
 
@@ -38,7 +39,7 @@ pub const SUBJECTS: [&str; 9] =
 const QUESTION_MAX: usize = 4096;
 /// Longest answer: lists are cut so that they fit.
 const ANSWER_MAX: usize = 4 << 20;
-/// Connections at a time; when there are as many, the one that has been silent for longest makes room.
+/// Connections at a time: see [`crate::guests`].
 const CONNECTIONS_MAX: usize = 32;
 
 /// Where sockets of nodes lie that name none: `$XDG_RUNTIME_DIR/pipeline-node`. `None` where there is no such folder of this

@@ -210,7 +210,7 @@ pub(super) fn requests(seen: &Observation) -> RequestsLine {
         gb_per_s: per_s(counts.bytes, seen) / 1e9,
         took_p50_us,
         took_p99_us,
-        under_way: u64::from(seen.usage.requests),
+        under_way: seen.under_way,
         failed: counts.failed_all(),
         busy: counts.busy,
         retries: counts.retries,

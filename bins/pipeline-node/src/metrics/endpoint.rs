@@ -20,17 +20,15 @@ use pipeline_graph::State;
 use rustix::net::sockopt::set_tcp_user_timeout;
 use rustix::net::{Shutdown, shutdown};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::guests::{Guests, Place};
 use crate::observation::Observer;
 
-/// Connections at a time; who comes beyond that waits in the system's queue until one ends.
+/// Connections at a time; when one more comes, one that has asked nothing makes room, or the one that did so longest ago.
 const CONNECTIONS: usize = 16;
 /// Longest silence: before a request, in the middle of its head, and while its answer should be read.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Longest life of a connection, so that idle ones do not keep others out for ever.
-const LIFE: Duration = Duration::from_secs(600);
 /// Most bytes of the head of a request.
 const HEAD_MAX: usize = 16 << 10;
 /// A scrape so soon after another one gets the same text: clients in a loop cost the control thread no more than this lets them.
@@ -53,14 +51,10 @@ impl Drop for Listening {
 pub(crate) async fn serve(listener: TcpListener, observer: Observer) {
     let listener = Listening(listener);
     let page = Arc::new(Page { observer, last: Mutex::new(None) });
-    let mut served = JoinSet::new();
+    let guests = Guests::new(CONNECTIONS);
     loop {
-        let accepted = tokio::select! {
-            Some(_) = served.join_next() => continue,
-            accepted = listener.0.accept(), if served.len() < CONNECTIONS => accepted,
-        };
-        match accepted {
-            Ok((stream, from)) => _ = served.spawn(connection(stream, from, page.clone())),
+        match listener.0.accept().await {
+            Ok((stream, from)) => guests.admit(|place| connection(stream, from, page.clone(), place)),
             Err(error) => {
                 tracing::debug!(%error, "a connection for metrics could not be accepted");
                 sleep(SHORT).await;
@@ -69,17 +63,21 @@ pub(crate) async fn serve(listener: TcpListener, observer: Observer) {
     }
 }
 
-async fn connection(stream: TcpStream, from: SocketAddr, page: Arc<Page>) {
+async fn connection(stream: TcpStream, from: SocketAddr, page: Arc<Page>, place: Place) {
     // For clients that read no answer, and for hosts that vanished.
     let silence = u32::try_from(SILENCE.as_millis()).unwrap_or(u32::MAX);
     let _ = stream.set_nodelay(true).and_then(|()| Ok(set_tcp_user_timeout(&stream, silence)?));
-    let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(page.answer(&request))));
+    let service = service_fn(|request| {
+        // What takes time is that it is read, and who does not read it may make room for others.
+        place.is_answered();
+        std::future::ready(Ok::<_, Infallible>(page.answer(&request)))
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE)
         .max_buf_size(HEAD_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    if let Ok(Err(error)) = tokio::time::timeout(LIFE, served).await {
+    if let Err(error) = served.await {
         tracing::debug!(%from, "a connection for metrics ended: {error}");
     }
 }

@@ -12,12 +12,12 @@ What a node measures, as metrics. Generated from `bins/pipeline-node/src/metrics
 
 - **Over HTTP**: `[metrics] listen = \"127.0.0.1:9464\"` serves `GET /metrics` as Prometheus text and `GET /healthz`: 200 `ok`, or
   503 with what is wrong while the node drains, or once a pool of it has failed. It is served by the control thread from a
-  fresh look at the counters of all workers, which nobody waits for. At most 16 connections; a scrape within 100 ms of the
-  one before gets the same text.
+  fresh look at the counters of all workers, which nobody waits for. At most 16 connections: one that has asked nothing makes
+  room for the next. A scrape within 100 ms of the one before gets the same text.
 - **In an application**: `pipeline_node::metrics::export` writes into any recorder of the
   [`metrics`](https://docs.rs/metrics) facade, `pipeline_node::metrics::text` renders Prometheus text.
 - **Series are bounded by the file.** Labels are names of the file, states, and shards of stages; and peers that this node
-  opened by a name or address: the first PEERS_MAX have series of their own, all others share `peer=\"other\"`. Who connects to
+  opened by a name or address: the first PEERS_MAX have series of their own, all others, and one of that name, share `peer=\"other\"`. Who connects to
   a node, and what is asked of it, makes no series.
 - **Histograms** have bounds from 1.024 us to 34 s, each twice the one before. They are bounds of the engine's own buckets (an
   eighth of a power of two), so each count is exact; a value of just that many nanoseconds counts above its bound. `_sum` of

@@ -8,7 +8,7 @@ use pipeline_stages::traffic::PeerStats;
 /// connects to a node has none.
 pub const PEERS_MAX: usize = 256;
 
-/// The label of the rest. No peer can have it: it is no name and no address (`peer` says what can be opened).
+/// The label of the rest. A peer that a file calls so is among them: two series of one name would be none.
 pub(super) const OTHER: &str = "other";
 
 /// States, by their label.
@@ -20,9 +20,10 @@ pub(super) const STATES: [(PeerState, &str); 4] = [
 ];
 
 /// Peers with series of their own, and what the others come to if there are any.
-pub(super) fn divide(peers: &[PeerStats]) -> (&[PeerStats], Option<PeerStats>) {
-    let (own, others) = peers.split_at(peers.len().min(PEERS_MAX));
-    (own, others.iter().cloned().reduce(sum))
+pub(super) fn divide(peers: &[PeerStats]) -> (Vec<&PeerStats>, Option<PeerStats>) {
+    let (mut own, others): (Vec<_>, Vec<_>) = peers.iter().partition(|peer| peer.label != OTHER);
+    let beyond = own.split_off(own.len().min(PEERS_MAX));
+    (own, others.into_iter().chain(beyond).cloned().reduce(sum))
 }
 
 fn sum(all: PeerStats, one: PeerStats) -> PeerStats {
@@ -51,11 +52,15 @@ mod tests {
             |i: usize| PeerStats { label: i.to_string(), links: 2, path_failures: 3, ..PeerStats::default() };
         let all: Vec<_> = (0..PEERS_MAX + 10).map(peer).collect();
         for n in [0, 1, PEERS_MAX] {
-            assert_eq!(divide(&all[..n]), (&all[..n], None));
+            assert_eq!(divide(&all[..n]), (all[..n].iter().collect(), None));
         }
         let (own, others) = divide(&all);
-        assert_eq!(own, &all[..PEERS_MAX]);
+        assert_eq!(own, all[..PEERS_MAX].iter().collect::<Vec<_>>());
         let others = others.unwrap();
         assert_eq!((others.links, others.path_failures), (20, 30));
+        // One that is called so has no series beside that.
+        let all = [PeerStats { label: OTHER.into(), ..peer(1) }, peer(2)];
+        let (own, others) = divide(&all);
+        assert_eq!((own, others.unwrap().links), (vec![&all[1]], 2));
     }
 }

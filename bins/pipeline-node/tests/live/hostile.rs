@@ -50,7 +50,8 @@ fn answers(socket: &PathBuf) {
     assert_eq!((&answer[0]["schema_version"], &answer[0]["error"]), (&1.into(), &Value::Null), "{answer:?}");
 }
 
-/// Junk is answered with an error and the conversation goes on; a line that has no end is not kept; half a line is forgotten.
+/// Junk is answered with an error and the conversation goes on; a line that has no end is not kept; the last line of who has said
+/// all may lack its end.
 #[test]
 fn junk() {
     let (_folder, socket, _engine) = engine();
@@ -65,7 +66,27 @@ fn junk() {
     assert!(long.iter().all(|answer| error(answer).contains("at most 4096 bytes")), "{long:?}");
     drop(connect(&socket));
     connect(&socket).write_all(b"{\"show\":\"nod").unwrap();
+    let mut last = connect(&socket);
+    last.write_all(b"{\"show\":\"node\"}").unwrap();
+    last.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut line = String::new();
+    last.read_to_string(&mut line).unwrap();
+    assert!(line.contains("\"node\":\"node\""), "{line}");
     answers(&socket);
+}
+
+/// Whoever waits for the end of an interval gets its answer, however many come meanwhile and say nothing.
+#[test]
+fn silent_ones_push_out_nobody_who_waits() {
+    let (_folder, socket, _engine) = engine();
+    let mut waits = connect(&socket);
+    waits.write_all(b"{\"show\":\"pools\",\"interval_ms\":400}\n").unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let silent: Vec<UnixStream> = (0..200).map(|_| connect(&socket)).collect();
+    let mut line = String::new();
+    BufReader::new(waits).read_line(&mut line).unwrap();
+    assert!(line.contains("\"workers\":"), "{line:?}");
+    drop(silent);
 }
 
 /// A thousand connections, all silent: none keeps another from being answered, and the node has no more open than it allows.

@@ -69,6 +69,35 @@ fn one_name_twice() {
     assert!(said.contains(&format!("another node answers there (pid {})", first.child.id())), "{said}");
 }
 
+/// A node whose process cannot be seen, because it runs in another container that shares the folder, keeps its socket as well.
+#[test]
+fn the_same_name_in_another_container() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let runtime = tempfile::tempdir().unwrap();
+    let first = node(runtime.path(), "twin");
+    let socket = runtime.path().join("pipeline-node/twin.sock");
+    let set = format!("admin.socket='{}'", socket.display());
+    let mut apart = std::process::Command::new("unshare");
+    apart.args([
+        "--pid",
+        "--fork",
+        "--kill-child",
+        env!("CARGO_BIN_EXE_pipeline-node"),
+        "run",
+        "--built-in",
+        "--set",
+        &set,
+    ]);
+    let second = apart.output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(second.status.code() == Some(71) && said.contains("another PID namespace"), "{said}");
+    let (_, printed, _) = show(runtime.path(), &["show", "nics", "--node", "twin", "--json"]);
+    let answer: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(answer["pid"], first.child.id());
+}
+
 /// What a killed node leaves is nobody's: a question says so, and the next node takes its place.
 #[test]
 fn after_a_crash() {
