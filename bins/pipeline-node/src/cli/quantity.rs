@@ -62,6 +62,14 @@ pub fn human(bytes: u64) -> String {
     }
 }
 
+/// Bytes as an option takes them, and at least so many: `1537MiB`.
+pub fn at_least(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{}KiB", bytes.div_ceil(1 << 10)),
+        _ => format!("{}MiB", bytes.div_ceil(1 << 20)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

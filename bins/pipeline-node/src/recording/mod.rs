@@ -135,20 +135,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Recording`] while another record is being made.
     pub fn record_to(&self, writer: impl Write + Send + 'static) -> Result<Recording, Error> {
-        self.here()?;
-        let tap = self.inner.client.tap().clone();
-        let notes = Arc::new(Notes::default());
-        if !tap.attach(notes.clone()) {
-            return Err(Error::Recording(
-                "another record is being made of this engine; finish it first".into(),
-            ));
-        }
-        let names = self.config().peers.iter().map(|(name, _)| name.clone()).collect();
-        let sink = Sink::new(Box::new(writer), self.inner.world.clone(), names, clock::now());
-        let shared = Arc::new(Shared { notes, sink });
-        self.inner.control.spawn(keep_writing(Arc::downgrade(&shared)));
-        tap.set_open(true);
-        Ok(Recording { tap, shared, is_finished: false })
+        self.record(|| Ok(Box::new(writer)))
     }
 
     /// As [`Self::record_to`], to a file, which is made or emptied.
@@ -157,8 +144,30 @@ impl Engine {
     /// As there, and when the file cannot be made.
     pub fn record_to_file(&self, path: impl AsRef<Path>) -> Result<Recording, Error> {
         let path = path.as_ref();
-        let file = File::create(path).map_err(|e| Error::Recording(format!("{}: {e}", path.display())))?;
-        self.record_to(file)
+        let failed = |e: io::Error| Error::Recording(format!("{}: {e}", path.display()));
+        self.record(|| Ok(Box::new(File::create(path).map_err(failed)?)))
+    }
+
+    /// Opens what it writes to only when no other record is being made: that may be of the same file.
+    fn record(
+        &self,
+        open: impl FnOnce() -> Result<Box<dyn Write + Send>, Error>,
+    ) -> Result<Recording, Error> {
+        self.here()?;
+        let tap = self.inner.client.tap().clone();
+        let notes = Arc::new(Notes::default());
+        if !tap.attach(notes.clone()) {
+            return Err(Error::Recording(
+                "another record is being made of this engine; finish it first".into(),
+            ));
+        }
+        let writer = open().inspect_err(|_| tap.detach())?;
+        let names = self.config().peers.iter().map(|(name, _)| name.clone()).collect();
+        let sink = Sink::new(writer, self.inner.world.clone(), names, clock::now());
+        let shared = Arc::new(Shared { notes, sink });
+        self.inner.control.spawn(keep_writing(Arc::downgrade(&shared)));
+        tap.set_open(true);
+        Ok(Recording { tap, shared, is_finished: false })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pipeline_node::{Options, Request};
 
 use crate::node::{failure, output, stdout};
-use crate::rig::{PATIENCE, done, engine, open, target};
+use crate::rig::{PATIENCE, done, engine, open, target, until};
 
 /// Lines of a record, as JSON.
 fn lines(path: &Path) -> Vec<serde_json::Value> {
@@ -72,7 +72,7 @@ fn what_an_application_submits() {
 }
 
 /// A record that is made while it is written to a file that takes nothing any more ends with that error, and the application never
-/// notices; one whose engine has stopped is whole.
+/// notices; one whose engine has stopped is whole. A second record at a time is refused, and leaves the file of the first alone.
 #[test]
 fn trouble_with_the_file() {
     let holder = target("1MiB");
@@ -86,9 +86,13 @@ fn trouble_with_the_file() {
     let path = folder.path().join("r.jsonl");
     let recording = client.record_to_file(&path).unwrap();
     done(&client, &[Request::write(&region, 0, kv.at(0), 4096)]);
+    until("the batch is written", || std::fs::read_to_string(&path).unwrap().contains("4096"));
+    assert!(client.record_to_file(&path).is_err());
     client.stop();
     assert_eq!(recording.finish().unwrap().batches, 1);
-    assert!(lines(&path).last().unwrap()["end"].is_object());
+    let lines = lines(&path);
+    assert!(lines.len() == 3 && lines[1]["requests"][0]["bytes"] == 4096, "{lines:?}");
+    assert!(lines.last().unwrap()["end"].is_object());
 }
 
 /// What a replay submits is what was recorded: recorded again it is the same stream, at its own pace with gaps that agree, and at
@@ -197,9 +201,13 @@ fn damaged_records_are_refused() {
         assert!(code == 65 && stderr.contains(&format!("{file}{says}")), "{code} {stderr}");
     }
     assert_eq!(failure(&["bench", "--replay", "/no/such/file"]).0, 71);
-    std::fs::write(&path, format!("{head}{}", batch.replace(":8", ":99999999"))).unwrap();
+    // What it says would be enough is.
+    std::fs::write(&path, format!("{head}{}", batch.replace(":8", ":9999999"))).unwrap();
     let (code, stderr) = failure(&["bench", "--replay", &file, "--memory", "1MiB"]);
-    assert!(code == 1 && stderr.contains("raise --memory"), "{code} {stderr}");
+    let enough = stderr.split_once("raise --memory to ").and_then(|(_, rest)| rest.split_once(" or more"));
+    let (enough, _) = enough.unwrap_or_else(|| panic!("{code} {stderr}"));
+    assert_eq!((code, enough), (1, "10MiB"));
+    stdout(&["bench", "--replay", &file, "--memory", enough, "--no-ceiling"]);
     for wrong in
         [&["--replay", "x", "--size", "4KiB"][..], &["--asap"], &["--replay", "x", "--asap", "--speed", "2"]]
     {

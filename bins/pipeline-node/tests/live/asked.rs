@@ -113,6 +113,36 @@ fn open_batches() {
     until("no batch is open", || json(&args)["total"] == 0);
 }
 
+/// Requests that have ended are under way for nobody, however long the application keeps their batch; a worker that sleeps is told
+/// to sleep, also by who looks for less time than it sleeps.
+#[test]
+fn what_has_ended_and_who_sleeps() {
+    let there = target("64KiB");
+    let (_folder, socket, here) = engine("");
+    let kv = here.open(&there.local_address().to_string()).unwrap().segment("kv").unwrap();
+    let region = here.allocate(4096).unwrap();
+    let write = [Request::write(&region, 0, kv.at(0), 4096)];
+    let kept = here.submit(&write, Options::default()).unwrap();
+    assert!(kept.wait(PATIENCE).unwrap().is_done());
+    let show = |subject: &str| json(&["show", subject, "--node", &socket, "--interval", "0.05", "--json"]);
+    until("the node rests", || show("runtime")["limit"]["because"] == "idle");
+    assert_eq!(show("runtime")["requests"]["under_way"], 0);
+    assert_eq!(here.observe().usage.requests, 1, "its place is not free");
+    for _ in 0..5 {
+        let nic = show("pools")["workers"][0].clone();
+        assert!(nic["asleep_pct"].as_f64() > Some(90.0), "{nic}");
+    }
+    drop(kept);
+}
+
+/// What cannot be said on stderr, because nobody takes it, changes nothing of how a command ends.
+#[test]
+fn nobody_hears() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = program(&["show", "pools", "--node", "/no/such.sock"]).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(69));
+}
+
 /// `--watch` in a pipe: one block after the other until nobody reads any more, without control characters; as JSON one object a
 /// line. When the node goes it ends, with 69.
 #[test]

@@ -35,6 +35,7 @@ pub fn run(shown: &[Shown], node: &str, as_json: bool) -> Outcome {
     file::print(&if as_json { objects(&differ) } else { lines(&differ, name) })?;
     match differ.len() {
         0 => Ok(()),
+        1 => Err(Failure::failed(format!("a value of the file and of node `{name}` differs"))),
         n => Err(Failure::failed(format!("{n} values of the file and of node `{name}` differ"))),
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::exit::{Failure, Outcome};
 use super::super::file;
+use super::table::plain;
 use super::text;
 
 /// Longest interval that a node measures.
@@ -61,7 +62,7 @@ pub fn find(node: Option<&str>) -> Result<Found, Failure> {
 pub fn failure(error: AskError) -> Failure {
     match error {
         AskError::NotThere(why) => Failure::peer(why),
-        AskError::Refused(why) => Failure::failed(why),
+        AskError::Refused(why) => Failure::failed(plain(&why)),
         AskError::Several(_) => Failure::usage(error),
     }
 }

@@ -30,7 +30,11 @@ pub fn text(answer: &Value) -> String {
     ];
     let mut text = requests.map(|requests| head(&requests)).unwrap_or_default();
     text += &table(&columns, &stages.iter().map(row).collect::<Vec<_>>());
-    text.push_str("times are p50/p99; depth is mean/most of what its queues hold, in batches\n");
+    let times = match answer.get("timed").and_then(Value::as_bool) {
+        Some(false) => "times are not measured: the file says stats.enabled = false",
+        _ => "times are p50/p99",
+    };
+    let _ = writeln!(text, "{times}; depth is mean/most of what its queues hold, in batches");
     for stage in stages.iter().filter(|stage| stage.panics > 0) {
         let _ = writeln!(text, "stage {} panicked {} times", stage.stage, stage.panics);
     }

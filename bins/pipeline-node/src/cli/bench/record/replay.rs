@@ -18,7 +18,7 @@ use crate::cli::load::Waiting;
 use crate::cli::load::machine::machine;
 use crate::cli::load::tally::{Tally, ratio};
 use crate::cli::load::usage::cpu_ns;
-use crate::cli::quantity::human;
+use crate::cli::quantity::at_least;
 
 /// No kernel has smaller pages.
 const PAGE: usize = 4096;
@@ -33,7 +33,7 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
     if needed > memory {
         return Err(Failure::failed(format!(
             "a request of the record needs {needed} bytes on each side; raise --memory to {} or more",
-            human(needed)
+            at_least(needed)
         )));
     }
     let own = args.target.is_empty().then(|| target(args, memory)).transpose()?;

@@ -39,7 +39,7 @@ use crate::cli::failures::engine;
 use crate::cli::file;
 use crate::cli::load::Waiting;
 use crate::cli::load::layout::Layout;
-use crate::cli::quantity::human;
+use crate::cli::quantity::{at_least, human};
 
 /// Replays a trace and prints the report.
 ///
@@ -119,7 +119,7 @@ fn local(args: &Args, trace: &Trace, path: &Path) -> Result<Layout, Failure> {
             most.distinct,
             human(args.memory),
             args.memory / bytes,
-            human(local.bytes() / local.slots * u64::from(most.distinct)),
+            at_least(local.bytes() / local.slots * u64::from(most.distinct)),
         )));
     }
     Ok(local)
