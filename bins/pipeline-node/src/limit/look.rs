@@ -132,7 +132,7 @@ impl<'a> Look<'a> {
     /// Of the time of all slices, the part in which they were with peers or waited for room on a lane. By how long each was where,
     /// if that is measured; else by how many are with peers now.
     pub(super) fn with_peers(&self) -> f64 {
-        let there = self.held("cq_reap") + if self.are_lanes_full() { self.held("nic_select") } else { 0.0 };
+        let there = self.held("cq_reap") + self.without_lane();
         if there > 0.0 {
             return there / self.slice_time();
         }
@@ -141,9 +141,14 @@ impl<'a> Look<'a> {
         now as f64 / u64::from(usage.slices).max(self.interval.under_way).max(1) as f64
     }
 
-    /// Whether lanes held as many slices as they may, for a good part of the time: else slices wait in `nic_select` for something else,
-    /// as for the queue behind it.
-    pub(super) fn are_lanes_full(&self) -> bool {
+    /// Time that slices waited for room on a lane: before `wr_post` could post them, and in `nic_select` while lanes are full (else they
+    /// wait there for something else, as for the queue behind it).
+    pub(super) fn without_lane(&self) -> f64 {
+        self.held("wr_post") + if self.are_lanes_full() { self.held("nic_select") } else { 0.0 }
+    }
+
+    /// Whether lanes held as many slices as they may, for a good part of the time.
+    fn are_lanes_full(&self) -> bool {
         let busiest = self.interval.nics.iter().max_by_key(|nic| nic.bytes);
         let transport =
             busiest.and_then(|nic| self.config.transports.iter().find(|t| t.name == nic.transport));

@@ -307,6 +307,13 @@ fn by_what_has_ended() {
 /// lane is proposed only where there is something to carry for it.
 #[test]
 fn full_lanes() {
+    let mut seen = at_work("");
+    seen.stage("post").held.record(3_000_000, 20_000);
+    seen.stage("reap").held.record(1_000_000, 20_000);
+    let limit = seen.limit();
+    assert_eq!((limit.because, limit.stage.as_deref()), (Because::Window, Some("post")), "{limit}");
+    assert_eq!(knob(&limit), ("transports.tcp.depth", "1024", "2048"), "{limit}");
+    // Where a NIC is chosen they also wait for other things.
     let mut seen = at_work("transports.tcp.depth = 8");
     seen.stage("select").held.record(3_000_000, 20_000);
     seen.stage("reap").held.record(1_000_000, 5_000);

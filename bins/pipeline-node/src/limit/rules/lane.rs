@@ -17,11 +17,12 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 fn apply(look: &Look<'_>) -> Option<Limit> {
-    let (select, _) = look.of_kind("nic_select").max_by_key(|(stage, _)| stage.held.sum())?;
+    let stages = look.of_kind("wr_post").chain(look.of_kind("nic_select"));
+    let (waits_in, _) = stages.max_by_key(|(stage, _)| stage.held.sum())?;
     let (back, there) = (look.moved().1, look.held("cq_reap"));
-    let waits = look.held("nic_select") / look.slice_time().max(1.0);
+    let waits = look.without_lane() / look.slice_time().max(1.0);
     let takes = there / back.max(1) as f64;
-    if waits < WAIT || back == 0 || takes > SOON_NS || !look.are_lanes_full() {
+    if waits < WAIT || back == 0 || takes > SOON_NS {
         return None;
     }
     let words = format!(
@@ -31,5 +32,5 @@ fn apply(look: &Look<'_>) -> Option<Limit> {
     );
     // Larger slices are fewer.
     let knob = knob::slice(look).or_else(|| knob::depth(look));
-    Some(Limit { stage: Some(select.name.clone()), because: Because::Window, words, knob })
+    Some(Limit { stage: Some(waits_in.name.clone()), because: Because::Window, words, knob })
 }
