@@ -1,6 +1,8 @@
 //! A calibration: what was measured on a machine, and the costs that follow from it; kept as JSON, so that a model can be run
 //! elsewhere. What is run is in [`super::trials`], what follows in [`super::costing`].
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ use crate::cli::work::Against;
 
 /// Of the format.
 const SCHEMA_VERSION: u32 = 2;
+/// Bytes of a file of costs, at most: it has some ten thousand.
+const BYTES_MAX: u64 = 1 << 20;
 /// How long each cell, in each round.
 const CELL: Duration = Duration::from_millis(250);
 /// Rounds; the middle one of each size counts.
@@ -132,7 +136,16 @@ impl Calibration {
     /// 71 when it cannot be read, 65 when it is none, or of another version.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|e| Failure::system(format!("{name}: {e}")))?;
+        let mut text = String::new();
+        let file = File::open(path).map_err(|e| Failure::system(format!("{name}: {e}")))?;
+        let read = file.take(BYTES_MAX + 1).read_to_string(&mut text);
+        read.map_err(|e| Failure::system(format!("{name}: {e}")))?;
+        if text.len() as u64 > BYTES_MAX {
+            return Err(Failure::data(format!(
+                "{name} is no calibration: it has more than {} KiB",
+                BYTES_MAX >> 10
+            )));
+        }
         let read: Self = serde_json::from_str(&text)
             .map_err(|e| Failure::data(format!("{name} is no calibration: {e}; take one with --save")))?;
         if read.schema_version != SCHEMA_VERSION {

@@ -39,10 +39,14 @@ impl Site {
         if text.trim() == "here" {
             return Ok(site);
         }
-        let mut rtt_ns = 2.0 * LATENCY_NS;
+        let (mut rtt_ns, mut said) = (2.0 * LATENCY_NS, Vec::new());
         for word in text.split_whitespace() {
             let usage = "write cores=N nics=NxRATE peers=N rtt=TIME memory=RATE, or `here`";
             let (key, value) = word.split_once('=').ok_or_else(|| format!("`{word}`: {usage}"))?;
+            if said.contains(&key) {
+                return Err(format!("`{word}`: {key} is said twice; leave one out"));
+            }
+            said.push(key);
             let number = || value.parse::<usize>().ok().filter(|n| (1..=1_000_000).contains(n));
             let wrong = |what: &str| format!("`{word}`: {what}");
             match key {
@@ -60,6 +64,9 @@ impl Site {
                 }
                 _ => return Err(format!("`{key}` is not known: {usage}")),
             }
+        }
+        if said.is_empty() {
+            return Err("a machine is wanted: `here`, or as in cores=64 nics=8x400Gbit/s peers=1000".into());
         }
         if site.nics.is_empty() && site.peers > 1 {
             return Err(
@@ -123,7 +130,8 @@ mod tests {
         assert_eq!(site.memory_bytes_per_s, Some(300e9));
         assert!(!site.is_here() && Site::parse("here").unwrap().is_here());
         assert_eq!(Site::parse("nics=25GB/s").unwrap().nics[0].bytes_per_s, Some(25e9));
-        for wrong in ["cores", "cores=0", "nics=8x400", "nics=0x1Gbit/s", "peers=7", "disks=2", "rtt=1"] {
+        let wrong = ["cores", "cores=0", "nics=8x400", "nics=0x1Gbit/s", "peers=7", "disks=2", "rtt=1"];
+        for wrong in wrong.into_iter().chain(["", " ", "cores=64 cores=3"]) {
             assert!(Site::parse(wrong).is_err(), "{wrong}");
         }
         assert!(Site::parse("disks=2").unwrap_err().contains("cores=N"));

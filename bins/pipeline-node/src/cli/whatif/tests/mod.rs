@@ -202,4 +202,6 @@ fn calibrations_are_kept() {
     assert!(Calibration::load(&path).unwrap_err().to_string().contains("--save"));
     std::fs::write(&path, "{}").unwrap();
     assert!(Calibration::load(&path).unwrap_err().to_string().contains("no calibration"));
+    let endless = Calibration::load(std::path::Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(endless.contains("1024 KiB"), "{endless}");
 }
