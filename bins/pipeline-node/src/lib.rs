@@ -88,6 +88,7 @@ pub use pipeline_stages::{
     ListenError, Location,
     reason::{Mismatch, NoticeFault},
 };
+pub use pipeline_transports::control::message::Traffic;
 pub use pipeline_transports::control::{
     Compared, ErrorCode, FileAnswer, FileEntry, FileKind, FileRequest, How, Pull, Token,
 };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pipeline_stages::Remote;
 use pipeline_stages::peer::{PeerId, PeerState, PeerView, SegmentView};
 use pipeline_transports::Access;
+use pipeline_transports::control::message::Traffic;
 use pipeline_transports::control::{FileAnswer, FileRequest, Message};
 
 use crate::engine::{Engine, by};
@@ -115,6 +116,18 @@ impl Peer {
     pub fn cpu_ns(&self) -> Result<u64, Error> {
         match self.ask(Message::GetCpuTime)? {
             Message::CpuTime { process_ns } => Ok(process_ns),
+            other => Err(self.unfit(&other)),
+        }
+    }
+
+    /// What moves through it, whoever asked for it: counted since it started. Of two looks the difference is what its node did
+    /// between them.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when it is gone, runs another engine, or a release that cannot tell; [`Error::Answer`].
+    pub fn traffic(&self) -> Result<Traffic, Error> {
+        match self.ask(Message::GetTraffic)? {
+            Message::Traffic(traffic) => Ok(traffic),
             other => Err(self.unfit(&other)),
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pipeline_transports::Offer;
+use pipeline_transports::control::message::Traffic;
 use pipeline_transports::control::{ErrorCode, FileAnswer, FileRequest, Message};
 use tokio::task::JoinSet;
 
@@ -96,6 +97,7 @@ async fn answer(shared: &Arc<Shared>, files: Option<Arc<FileSession>>, message: 
         (Message::GetOffers, _) => Message::Offers(offers(world)),
         (Message::GetAddresses, _) => Message::Addresses(addresses::told(shared)),
         (Message::GetCpuTime, _) => Message::CpuTime { process_ns: cpu_time_ns() },
+        (Message::GetTraffic, _) => Message::Traffic(traffic(world)),
         (Message::GetSegments { segment, region }, Some(_)) => {
             let names: Vec<_> = world.transports.iter().map(|t| t.name.as_str()).collect();
             Message::Segments(pages::tell(&world.segments, &names, segment, region))
@@ -141,6 +143,17 @@ fn offers(world: &World) -> Vec<Offer> {
         .filter(|(t, e)| !e.is_foreign() && (!e.transport.caps().two_sided || served(*t)))
         .map(|(_, e)| Offer { kind: e.kind.clone(), name: e.name.clone(), ..e.transport.offer() })
         .collect()
+}
+
+/// What moves here. A transport whose target takes no part serves unseen.
+fn traffic(world: &World) -> Traffic {
+    let is_whole = world.transports.iter().all(|e| e.transport.caps().two_sided);
+    world.nics().iter().fold(Traffic { is_whole, ..Traffic::default() }, |sum, nic| Traffic {
+        served: sum.served + nic.served_bytes_in + nic.served_bytes_out,
+        moved: sum.moved + nic.bytes,
+        outstanding: sum.outstanding + nic.outstanding,
+        ..sum
+    })
 }
 
 fn cpu_time_ns() -> u64 {

@@ -311,6 +311,7 @@ fn asked(message: &Message) -> &'static str {
     match message {
         Message::File(_) => "files",
         Message::GetCpuTime => "CPU time to tell",
+        Message::GetTraffic => "traffic to tell",
         _ => "control session",
     }
 }

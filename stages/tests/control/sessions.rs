@@ -7,6 +7,7 @@ use std::time::Duration;
 use pipeline_stages::control::{Error, Settings};
 use pipeline_stages::mail::{Event, Half, Mail};
 use pipeline_stages::peer::PeerState;
+use pipeline_transports::control::message::Traffic;
 use pipeline_transports::control::{Message, SharedKey};
 use pipeline_transports::{Access, Error as Reason, RegionId};
 
@@ -34,6 +35,9 @@ fn open_gives_view_and_links() {
     assert_eq!(a.control.open(&b.address(), by(5)).unwrap(), id);
     let cpu = a.control.request(id, Message::GetCpuTime, by(5)).unwrap();
     assert!(matches!(cpu, Message::CpuTime { process_ns: 1.. }));
+    // Loopback is carried out by who asks, so what is served says not all.
+    let traffic = a.control.request(id, Message::GetTraffic, by(5)).unwrap();
+    assert!(matches!(traffic, Message::Traffic(Traffic { served: 0, moved: 0, is_whole: false, .. })));
 }
 
 /// A node can open itself: its own listener, its own segments.

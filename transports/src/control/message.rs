@@ -54,6 +54,10 @@ pub enum Message {
         /// Used by all of its threads since its start, in user mode and in the kernel, nanoseconds.
         process_ns: u64,
     },
+    /// Asks what moves through the other side's node.
+    GetTraffic,
+    /// Answers [`Message::GetTraffic`].
+    Traffic(Traffic),
     /// Bytes of a transport for its counterpart there.
     Exchange {
         /// The receiver's name of the transport.
@@ -109,6 +113,19 @@ pub enum Message {
     /// Answers [`Message::GetAddresses`]: IP addresses with ports, in the order of its NICs; none where the one that
     /// the asker came by is all there is to say.
     Addresses(Vec<String>),
+}
+
+/// The body of [`Message::Traffic`]: payload since the start of that node, whoever asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes that its peers have written and read there.
+    pub served: u64,
+    /// Bytes that it has written to and read from its peers.
+    pub moved: u64,
+    /// Slices of its own that are under way.
+    pub outstanding: u64,
+    /// Whether `served` is all of it: a transport whose target takes no part (RDMA) serves unseen.
+    pub is_whole: bool,
 }
 
 /// The body of [`Message::Notice`]. What its numbers promise is in docs/wire.md.
@@ -179,6 +196,8 @@ impl Message {
             Self::Noticed { .. } => 17,
             Self::GetAddresses => 18,
             Self::Addresses(_) => 19,
+            Self::GetTraffic => 20,
+            Self::Traffic(_) => 21,
             Self::File(request) => request.kind(),
             Self::Filed(answer) => answer.kind(),
         }
@@ -201,6 +220,7 @@ impl Message {
             | Self::Pong
             | Self::GetOffers
             | Self::GetCpuTime
+            | Self::GetTraffic
             | Self::Fenced
             | Self::GetAddresses => {}
             Self::Offers(offers) => {
@@ -217,6 +237,7 @@ impl Message {
             }
             Self::Segments(page) => page.put(out),
             Self::CpuTime { process_ns } => out.put_u64(*process_ns),
+            Self::Traffic(traffic) => traffic.put(out),
             Self::Leaving { requests } => out.put_u64(*requests),
             Self::Exchange { transport, body } => {
                 out.put_bytes(transport.as_bytes());
@@ -269,6 +290,8 @@ impl Message {
             17 => Self::Noticed { epoch: f.u64()? },
             18 => Self::GetAddresses,
             19 => Self::Addresses(addresses(&mut f)?),
+            20 => Self::GetTraffic,
+            21 => Self::Traffic(Traffic::take(&mut f)?),
             _ => match FileRequest::take(kind, &mut f)? {
                 Some(request) => Self::File(request),
                 None => match FileAnswer::take(kind, &mut f)? {
@@ -279,6 +302,23 @@ impl Message {
         };
         f.end()?;
         Ok(Some(message))
+    }
+}
+
+impl Traffic {
+    fn put(&self, out: &mut Vec<u8>) {
+        [self.served, self.moved, self.outstanding].into_iter().for_each(|count| out.put_u64(count));
+        out.put_u8(u8::from(self.is_whole));
+    }
+
+    fn take(f: &mut Fields<'_>) -> Result<Self, WireError> {
+        let (served, moved, outstanding) = (f.u64()?, f.u64()?, f.u64()?);
+        let is_whole = match f.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(WireError::Malformed("traffic")),
+        };
+        Ok(Self { served, moved, outstanding, is_whole })
     }
 }
 
@@ -365,6 +405,8 @@ mod tests {
             Message::GetSegments { segment: 1, region: 2 },
             Message::GetCpuTime,
             Message::CpuTime { process_ns: u64::MAX },
+            Message::GetTraffic,
+            Message::Traffic(golden_traffic()),
             Message::Exchange { transport: "tcp".into(), body: vec![9; 100] },
             Message::Exchanged(vec![8; 100]),
             Message::error(ErrorCode::NOT_FOUND, "no such file"),
@@ -388,6 +430,21 @@ mod tests {
             assert!(Message::decode(message.kind(), &body).is_err());
         }
         assert!(Message::decode(999, b"whatever").unwrap().is_none());
+    }
+
+    fn golden_traffic() -> Traffic {
+        Traffic { served: 1 << 40, moved: 7, outstanding: 3, is_whole: true }
+    }
+
+    /// The golden bytes of docs/wire.md; what is neither whole nor not is malformed.
+    #[test]
+    fn golden_bytes_of_traffic() {
+        let mut body = Vec::new();
+        Message::Traffic(golden_traffic()).put(&mut body);
+        let golden = [0, 0, 0, 0, 0, 1, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1];
+        assert_eq!(body, golden);
+        body[24] = 2;
+        assert!(Message::decode(21, &body).is_err());
     }
 
     fn golden_notice() -> NoticeMessage {

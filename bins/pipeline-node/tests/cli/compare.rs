@@ -64,6 +64,23 @@ fn number(object: &Value, key: &str) -> f64 {
     object[key].as_f64().unwrap_or_else(|| panic!("{key}: {object}"))
 }
 
+/// Without the bare loop and the idle engine their columns are empty and no round is left out; what each round came to is told, in
+/// order, for whoever pairs two files.
+#[test]
+fn rounds_one_by_one() {
+    let files = Files::new(&[("parked", PARKED), ("queues", QUEUES)]);
+    let told = files.json(&["parked", "queues"], &["--work", "latency", "--no-ceiling", "--no-idle"]);
+    for object in &told {
+        let mut rounds: Vec<f64> =
+            object["p50_us_rounds"].as_array().unwrap().iter().map(|p50| p50.as_f64().unwrap()).collect();
+        rounds.sort_by(f64::total_cmp);
+        assert_eq!(rounds, ["p50_us_least", "p50_us_most"].map(|key| number(object, key)), "{object}");
+        assert_eq!((&object["idle_cpu_pct"], &object["round_cells_left_out"]), (&Value::Null, &0.into()));
+        assert!(object.get("ceiling_p50_us").is_none(), "{object}");
+    }
+    assert_eq!(told.len(), 2);
+}
+
 /// Every column is there with its unit and makes sense, alone and beside the others: run-to-completion passes one queue, a
 /// queue between all stages more; wake-ups and idle CPU are of threads that sleep or do not; rows with more spinning threads
 /// than CPUs are marked.

@@ -2,6 +2,7 @@
 //! on a machine that does nothing else is shown by `tests/tune/prove`.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -137,42 +138,93 @@ fn refusals() {
     assert_eq!(nobody.0, 69, "{}", nobody.1);
 }
 
-/// A target that is busy without us is refused, and measured against with --live; one that rests is not refused.
+/// A record that `bench --record` made and a trace are work to tune by: each turn plays them, in their own words, and what was
+/// measured is told.
+#[test]
+fn a_record_and_a_trace_are_work() {
+    let file = File::new("version = 1\nuse = \"tcp\"\n");
+    let [record, trace] = ["r.jsonl", "t.jsonl"].map(|name| file.other(name).display().to_string());
+    let loops =
+        ["--size", "4KiB,64KiB", "--batch", "4", "--iterations", "50", "--rounds", "1", "--no-ceiling"];
+    stdout(&[&["bench", "--record", &record][..], &loops].concat());
+    std::fs::write(&trace, stdout(&["generate-trace", "--conversations", "10"])).unwrap();
+    let path = file.path();
+    for (work, says) in
+        [(format!("record:{record}"), "100 batches with 400 requests"), (format!("trace:{trace}"), "blocks")]
+    {
+        let ran = output(&["tune", "-c", &path, "--work", &work, "--budget", "5s", "--json"]);
+        let (stdout, stderr) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        assert!(ran.status.success(), "{work}: {stderr}");
+        let (kind, name) = work.split_once(':').unwrap();
+        assert!(
+            stderr.contains(&format!("work {kind}: {name}")) && stderr.contains(says),
+            "{work}: {stderr}"
+        );
+        let (_, all) = summary(&stdout);
+        assert!(
+            all["turns"].as_u64().unwrap() > 1 && all["old"]["gb_per_s"].as_f64().unwrap() > 0.0,
+            "{work}: {all}"
+        );
+    }
+}
+
+/// Records and traces that are damaged are refused with the line before anything is measured, those that are not there by name.
+#[test]
+fn damaged_work_is_refused() {
+    let file = File::new("version = 1\nuse = \"tcp\"\n");
+    let (path, bad) = (file.path(), file.other("bad.jsonl").display().to_string());
+    let head = "{\"pipeline_node_record\":1}\n";
+    let batch = "{\"gap_ns\":5,\"requests\":[{\"op\":\"read\",\"peer\":\"a\",\"bytes\":8}]}\n";
+    for (kind, text, says) in [
+        ("record", format!("{head}{batch}{{\"gap_ns\":"), ":3: the line is cut off"),
+        ("record", format!("{head}nonsense\n"), ":2: no JSON object"),
+        ("record", batch.to_owned(), ":1: no record"),
+        ("record", head.to_owned(), ": no batch in it"),
+        ("trace", "nonsense\n".to_owned(), ":1: "),
+        ("trace", String::new(), ""),
+    ] {
+        std::fs::write(&bad, text).unwrap();
+        let (code, stderr) = failure(&["tune", "-c", &path, "--work", &format!("{kind}:{bad}")]);
+        assert!(code == 65 && stderr.contains(&format!("{bad}{says}")), "{kind}: {code} {stderr}");
+    }
+    for kind in ["record", "trace"] {
+        let (code, stderr) = failure(&["tune", "-c", &path, "--work", &format!("{kind}:/no/such/file")]);
+        assert!(code == 71 && stderr.contains("/no/such/file"), "{kind}: {code} {stderr}");
+    }
+}
+
+/// A target that serves somebody else is refused, with what it served, and measured against with --live; one whose threads spin
+/// while nothing is asked of it is not.
 #[test]
 fn a_target_with_other_traffic() {
     let segment = ["--set", "segments.kv={ kind='dram', size='64MiB', access='read_write' }"];
-    let busy = Node::start(&[&["--built-in", "--set", "pools.nic.wait='spin'"], &segment[..]].concat());
+    let target = Node::start(&[&["--built-in", "--set", "pools.nic.wait='spin'"], &segment[..]].concat());
     let file = File::new("version = 1\nuse = \"tcp\"\n");
     let path = file.path();
-    let tune = |target: &str, more: &[&str]| {
-        let words = [
-            "tune",
-            "-c",
-            &path,
-            "--target",
-            target,
-            "--segment",
-            "kv",
-            "--work",
-            "latency",
-            "--budget",
-            "3s",
-        ];
-        output(&[&words[..], more].concat())
+    let tune = |more: &[&str]| {
+        let words = ["tune", "-c", &path, "--segment", "kv", "--work", "latency", "--budget", "3s"];
+        output(&[&words[..], &["--target", &target.address], more].concat())
     };
-    let refused = tune(&busy.address, &[]);
+    let spinning = tune(&[]);
+    assert!(spinning.status.success(), "{}", String::from_utf8_lossy(&spinning.stderr));
+    let load = ["--segment", "kv", "--size", "4KiB", "--depth", "1", "--seconds", "600", "--no-ceiling"];
+    let mut other = program(&[&["bench", "--target", &target.address][..], &load].concat());
+    let mut other = other.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // Until its traffic has begun, nobody could see any.
+    let begin = Instant::now();
+    let refused = loop {
+        let refused = tune(&[]);
+        if !refused.status.success() || begin.elapsed() > Duration::from_secs(60) {
+            break refused;
+        }
+    };
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(69), "{stderr}");
-    assert!(
-        stderr.contains("while nothing is asked of it from here") && stderr.contains("--live"),
-        "{stderr}"
-    );
-    let taken = tune(&busy.address, &["--live"]);
+    assert!(stderr.contains("has other traffic: while") && stderr.contains("--live"), "{stderr}");
+    let taken = tune(&["--live"]);
     assert!(taken.status.success(), "{}", String::from_utf8_lossy(&taken.stderr));
-    drop(busy);
-    let resting = Node::start(&[&["--built-in", "--set", "pools.nic.wait='park'"], &segment[..]].concat());
-    let taken = tune(&resting.address, &[]);
-    assert!(taken.status.success(), "{}", String::from_utf8_lossy(&taken.stderr));
+    other.kill().unwrap();
+    other.wait().unwrap();
 }
 
 /// An interrupt ends it after the turn that runs: nothing is written that is not sure, and the exit code says so.
@@ -181,8 +233,7 @@ fn an_interrupt_writes_nothing() {
     let file = File::new(BAD);
     let mut command =
         program(&["tune", "-c", &file.path(), "--work", "latency", "--budget", "300s", "--write"]);
-    let mut child =
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut head = String::new();
     let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
     while !head.contains("# goal") {

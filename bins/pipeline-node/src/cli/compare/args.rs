@@ -34,7 +34,7 @@ DMA is n/a where a CPU copies.
 Examples:
   pipeline-node compare configs/models/*.toml                 # over loopback TCP
   pipeline-node compare configs/models/*.toml --in-process    # without sockets: what threads cost
-  pipeline-node compare a.toml b.toml --work latency --rounds 9 --seconds 1
+  pipeline-node compare a.toml b.toml --work latency --rounds 99 --seconds 0.05 --no-idle --no-ceiling
   pipeline-node compare a.toml b.toml --target 10.0.0.2:7001 --segment kv --op read
   pipeline-node compare *.toml --work trace --trace conversation_trace.jsonl --limit 500
   pipeline-node compare *.toml --json | jq '{model, p50_us, idle_cpu_pct}'"
@@ -59,11 +59,17 @@ pub struct Args {
     #[arg(long, default_value = "bench", value_name = "NAME")]
     pub segment: String,
     /// Rounds; in each every file has its turn, and the bare loop.
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=99))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=999))]
     pub rounds: u64,
     /// How long each cell runs in a round.
     #[arg(long, default_value_t = 0.3, value_name = "S", value_parser = seconds)]
     pub seconds: f64,
+    /// Leave the bare loop out; then no round is left out because that was slow.
+    #[arg(long)]
+    pub no_ceiling: bool,
+    /// Leave out what a started engine uses with nothing to do: half a second less a turn, for many short rounds.
+    #[arg(long)]
+    pub no_idle: bool,
     /// Override a value of every file: 'limits.slices=4096'. May be repeated; the last one wins.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,

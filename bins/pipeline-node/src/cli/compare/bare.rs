@@ -23,7 +23,7 @@ pub enum BareLoop {
     Tcp(Box<(Ceiling, CeilingSettings)>),
     /// `memcpy`.
     Copy,
-    /// None: the target is elsewhere, and a loop on this machine would say nothing about it.
+    /// None: the target is elsewhere, and a loop on this machine would say nothing about it; or nobody wants one.
     None,
 }
 
@@ -33,7 +33,7 @@ impl BareLoop {
     /// # Errors
     /// When its target cannot be started.
     pub fn start(args: &Args) -> Result<Self, Failure> {
-        if args.target.is_some() {
+        if args.target.is_some() || args.no_ceiling {
             return Ok(Self::None);
         }
         if args.over() != Over::Tcp {
@@ -73,7 +73,7 @@ impl BareLoop {
                 "bare loop: the same frames without a pipeline, one thread a side that sleeps where it waits"
             }
             Self::Copy => "bare copy: memcpy of the same sizes by one thread, without a pipeline",
-            Self::None => "no bare loop: the target is not ours, so no round is left out",
+            Self::None => "no bare loop (the target is not ours, or --no-ceiling), so no round is left out",
         }
     }
 

@@ -59,6 +59,7 @@ fn object(
         if column.is_spread {
             put(&format!("{}_least", column.key), json!(figure.map(|f| f.least)));
             put(&format!("{}_most", column.key), json!(figure.map(|f| f.most)));
+            put(&format!("{}_rounds", column.key), json!(column.rounds(row)));
         }
         if let Some(ceiling) = bare.and_then(|bare| column.of(bare)) {
             put(&format!("ceiling_{}", column.key), median(Some(ceiling)));

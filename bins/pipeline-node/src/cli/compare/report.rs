@@ -45,6 +45,8 @@ pub enum Best {
 
 /// How a column finds its figure.
 type Of = Box<dyn Fn(&Told<'_>) -> Option<Figure>>;
+/// How it finds those of the rounds.
+type Each = Box<dyn Fn(&Told<'_>) -> Option<Vec<f64>>>;
 
 /// A column.
 pub struct Column {
@@ -61,13 +63,15 @@ pub struct Column {
     /// Whether a table has room for it; JSON has them all.
     pub is_shown: bool,
     of: Of,
+    rounds: Each,
 }
 
 impl Column {
     fn new(group: &'static str, head: &str, key: &str, best: Best, cell: usize, metric: Metric) -> Self {
         let of = move |told: &Told<'_>| told.figure(cell, metric);
+        let rounds = Box::new(move |told: &Told<'_>| told.rounds(cell, metric));
         let (head, key) = (head.to_owned(), key.to_owned());
-        Self { group, head, key, best, is_spread: false, is_shown: true, of: Box::new(of) }
+        Self { group, head, key, best, is_spread: false, is_shown: true, of: Box::new(of), rounds }
     }
 
     fn spread(self) -> Self {
@@ -78,14 +82,22 @@ impl Column {
     pub fn of(&self, row: &Row<'_>) -> Option<Figure> {
         row.told.as_ref().ok().and_then(|told| (self.of)(told))
     }
+
+    /// The figures of its rounds, in their order: whoever holds two files against each other pairs them.
+    pub fn rounds(&self, row: &Row<'_>) -> Option<Vec<f64>> {
+        row.told.as_ref().ok().and_then(|told| (self.rounds)(told))
+    }
 }
 
 type Metric = fn(&Measured) -> Option<f64>;
 
 impl Told<'_> {
     fn figure(&self, cell: usize, metric: Metric) -> Option<Figure> {
-        let values: Option<Vec<f64>> = self.cells.get(cell)?.iter().map(metric).collect();
-        Figure::of(values?)
+        Figure::of(self.rounds(cell, metric)?)
+    }
+
+    fn rounds(&self, cell: usize, metric: Metric) -> Option<Vec<f64>> {
+        self.cells.get(cell)?.iter().map(metric).collect()
     }
 }
 
@@ -149,6 +161,7 @@ fn fixed() -> Vec<Column> {
         is_spread: false,
         is_shown: true,
         of,
+        rounds: Box::new(|_| None),
     };
     let of_file = |what: fn(&Ready) -> u64| -> Of {
         Box::new(move |told| Figure::of(told.ready.map(|ready| what(ready) as f64)))

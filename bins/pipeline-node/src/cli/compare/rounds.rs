@@ -43,6 +43,9 @@ impl Results {
     }
 }
 
+/// What a file's turn came to: its cells, and percent of a core when it was idle.
+type Turn = (Vec<Measured>, Option<f64>);
+
 /// Runs them.
 pub struct Rounds<'a> {
     /// What was asked for.
@@ -61,7 +64,8 @@ impl Rounds<'_> {
         let Self { args, course, .. } = self;
         let ready = entrants.iter().filter_map(|entrant| entrant.state.as_ref().ok());
         let file = |ready: &Ready| {
-            START + course.about(self.duration(), ready.config.limits.requests) + SETTLE + IDLE
+            let idle = if args.no_idle { Duration::ZERO } else { SETTLE + IDLE };
+            START + course.about(self.duration(), ready.config.limits.requests) + idle
         };
         let files: Duration = ready.map(file).sum();
         let each = |shape: &Shape| match self.bare {
@@ -107,7 +111,7 @@ impl Rounds<'_> {
                 match turn {
                     Ok(Some((cells, idle_pct))) => {
                         results.cells[file].iter_mut().zip(cells).for_each(|(all, one)| all.push(one));
-                        results.idle_pct[file].push(idle_pct);
+                        results.idle_pct[file].extend(idle_pct);
                     }
                     Ok(None) => {}
                     Err(failure) => entrant.state = Err(Why::Failed(failure)),
@@ -125,8 +129,8 @@ impl Rounds<'_> {
         }
     }
 
-    /// One file in one round: its cells, and its CPU when it is idle. `None` if it does not take part.
-    fn turn(&self, entrant: &Entrant, is_filled: &mut bool) -> Result<Option<(Vec<Measured>, f64)>, Failure> {
+    /// One file in one round: its cells, and its CPU when it is idle, if somebody wants to know. `None` if it does not take part.
+    fn turn(&self, entrant: &Entrant, is_filled: &mut bool) -> Result<Option<Turn>, Failure> {
         let Ok(ready) = &entrant.state else { return Ok(None) };
         let of_file = |failure: Failure| failure.of(&entrant.file.display());
         let session = Session::start(
@@ -140,6 +144,6 @@ impl Rounds<'_> {
         let cells = session.run(self.course, self.duration(), *is_filled);
         let cells = cells.map_err(|trouble| of_file(Failure::failed(trouble)))?;
         *is_filled = true;
-        Ok(Some((cells, session.idle_cpu_pct())))
+        Ok(Some((cells, (!self.args.no_idle).then(|| session.idle_cpu_pct()))))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use pipeline_configs::Severity;
 use pipeline_node::{Config, Findings, Source};
 
 use super::bound::Bound;
@@ -63,5 +64,9 @@ impl<'a> Candidates<'a> {
 }
 
 fn first(findings: &Findings) -> String {
-    findings.list.first().map_or_else(|| "it has findings".into(), |finding| finding.message.clone())
+    // What only warns of the file is no reason.
+    let errors = findings.list.iter().find(|finding| finding.severity == Severity::Error);
+    errors
+        .or(findings.list.first())
+        .map_or_else(|| "it has findings".into(), |finding| finding.message.clone())
 }

@@ -28,7 +28,7 @@ use pipeline_graph::Cpus;
 use progress::Progress;
 use report::Report;
 use runs::Runs;
-use search::{End, Found, Plan, search};
+use search::{End, Found, More, Plan, search};
 use space::Space;
 
 use super::exit::{Failure, Outcome};
@@ -41,6 +41,12 @@ const TURN_SHARE: f64 = 1.0 / 300.0;
 /// Bounds of that.
 const TURN_MIN: Duration = Duration::from_millis(60);
 const TURN_MAX: Duration = Duration::from_secs(1);
+/// How long a turn of latency is measured: a thousand requests and more, whose median is exact. What it is worth depends on where the
+/// system has put the threads of this start, so what more time is for is more starts.
+const LATENCY_TURN: Duration = Duration::from_millis(50);
+/// Passes of latency: one for so much of the budget, within bounds.
+const PASS_SHARE: Duration = Duration::from_secs(40);
+const PASSES_MAX: u32 = 16;
 
 /// Runs it.
 ///
@@ -80,7 +86,7 @@ pub fn run(args: &Args) -> Outcome {
         cpus: cpus.quota.unwrap_or(f64::INFINITY).min(cpus.allowed.len() as f64),
     };
     report::head(args, &course, &against, &space)?;
-    let found = search(&mut runs, &space.base(), plan(args)).map_err(|why| failed(&why))?;
+    let found = search(&mut runs, &space.base(), plan(args, &course)).map_err(|why| failed(&why))?;
     runs.progress = Progress::new(Duration::ZERO);
     finish(args, &space, &runs, &found)
 }
@@ -97,13 +103,20 @@ fn failed(why: &str) -> Failure {
     Failure::failed(format!("the file as it is cannot be measured: {why}"))
 }
 
-fn plan(args: &Args) -> Plan {
+fn plan(args: &Args, course: &Course) -> Plan {
     let slack = match args.goal() {
         Goal::Throughput => f64::INFINITY,
         Goal::Latency => 1.25_f64.ln(),
         Goal::Efficiency => -(0.95_f64.ln()),
     };
-    Plan { budget: args.budget, turn: args.budget.mul_f64(TURN_SHARE).clamp(TURN_MIN, TURN_MAX), slack }
+    let budget = args.budget;
+    if course.is_latency() {
+        let passes = (budget.as_secs_f64() / PASS_SHARE.as_secs_f64()) as u32;
+        let passes = passes.clamp(1, PASSES_MAX);
+        return Plan { budget, turn: LATENCY_TURN, more: More::Oftener, passes, slack };
+    }
+    let turn = budget.mul_f64(TURN_SHARE).clamp(TURN_MIN, TURN_MAX);
+    Plan { budget, turn, more: More::Longer, passes: 1, slack }
 }
 
 /// The peer that was named; else a node of our own that speaks what the file prefers.

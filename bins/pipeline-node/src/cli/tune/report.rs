@@ -93,6 +93,7 @@ impl Report<'_> {
         for (i, race) in self.found.races.iter().enumerate() {
             self.race(&mut text, i + 1, race);
         }
+        self.pruned(&mut text);
         self.verdict(&mut text, new.is_some());
         match (new, written) {
             (Some(_), Some(to)) => {
@@ -126,6 +127,22 @@ impl Report<'_> {
                 None => told(runner),
             };
             let _ = writeln!(text, "{mark} {told:<34} {changes}\n    why: {}", runner.proposal.why);
+        }
+    }
+
+    /// What was taken back, and what would have cost something.
+    fn pruned(&self, text: &mut String) {
+        if !self.found.pruned.is_empty() {
+            let _ = writeln!(text, "\ntaking back what does not matter");
+        }
+        for tried in &self.found.pruned {
+            for runner in &tried.runners {
+                let mark = if tried.winner.is_some() { "*" } else { " " };
+                let told =
+                    runner.trouble.as_ref().map_or_else(|| told(runner), |_| "needed by others".into());
+                let changes = self.changed(&tried.best, &runner.proposal.candidate);
+                let _ = writeln!(text, "{mark} {told:<34} {changes}");
+            }
         }
     }
 
@@ -194,11 +211,12 @@ impl Report<'_> {
     /// One object a candidate of each race, and one for all.
     fn json(&self, written: Option<&Path>) -> Result<String, Failure> {
         let mut lines = Vec::new();
-        for (i, race) in self.found.races.iter().enumerate() {
+        let races = self.found.races.iter().enumerate().map(|(i, race)| (Some(i + 1), race));
+        for (number, race) in races.chain(self.found.pruned.iter().map(|tried| (None, tried))) {
             for (j, runner) in race.runners.iter().enumerate() {
                 let estimate = runner.estimate(TOLD);
                 lines.push(json!({
-                    "race": i + 1,
+                    "race": number,
                     "changes": self.changes(&runner.proposal.candidate),
                     "why": runner.proposal.why,
                     "rounds": estimate.pairs,
@@ -217,7 +235,7 @@ impl Report<'_> {
     }
 
     fn summary(&self, written: Option<&Path>) -> Value {
-        let Found { best, verdict, end, races } = self.found;
+        let Found { best, verdict, end, races, pruned } = self.found;
         let gain = verdict.as_ref().map_or(Estimate::NONE, |verdict| verdict.gain);
         let is_better = verdict.as_ref().is_some_and(|verdict| verdict.is_better);
         let base = self.space.base();
@@ -235,6 +253,7 @@ impl Report<'_> {
             "limited_by": self.runs.seen(&base).map(|seen| seen.limit.words.clone()),
             "new_limited_by": self.runs.seen(best).map(|seen| seen.limit.words.clone()),
             "races": races.len(),
+            "taken_back": pruned.iter().filter(|tried| tried.winner.is_some()).count(),
             "turns": self.runs.cells.len(),
             "seconds": self.runs.begin.elapsed().as_secs_f64(),
             "budget_s": self.args.budget.as_secs_f64(),

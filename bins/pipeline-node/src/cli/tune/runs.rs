@@ -93,6 +93,11 @@ impl Arena for Runs<'_> {
         all
     }
 
+    fn plain(&self, candidate: &Point) -> Point {
+        let level = |knob: usize| if self.space.is_moot(knob, candidate) { 0 } else { candidate[knob] };
+        (0..candidate.len()).map(level).collect()
+    }
+
     fn spent(&self) -> Duration {
         self.begin.elapsed()
     }

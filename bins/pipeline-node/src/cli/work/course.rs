@@ -60,7 +60,13 @@ pub struct Course {
     pub story: Option<Story>,
     /// Instead of the shapes.
     pub tale: Option<Tale>,
+    /// Whether each cell is warmed for as long as threads take to settle, however short it is.
+    is_settled: bool,
 }
+
+/// Before each cell of a course of latency. A wait that adapts has learnt its gaps by then; measured in its first 200 ms it looks
+/// 8 % worse than it is (docs/tuning.md).
+const SETTLED: Duration = Duration::from_millis(150);
 
 impl Course {
     /// As the command line says.
@@ -76,7 +82,7 @@ impl Course {
         let single = || shape(SINGLE, 1, 1);
         let batches = || SIZES.into_iter().map(|bytes| shape(bytes, args.batch(), args.depth()));
         Ok(match work {
-            Work::Latency => Self { shapes: vec![single()?], ..Self::default() },
+            Work::Latency => Self { shapes: vec![single()?], is_settled: true, ..Self::default() },
             Work::Sweep => {
                 let shapes = std::iter::once(single()).chain(batches()).collect::<Result<_, _>>()?;
                 Self { shapes, ..Self::default() }
@@ -85,11 +91,11 @@ impl Course {
                 // What a replay does most: blocks that somebody waits for, a batch of them at a time.
                 shapes: vec![Shape::new(Direction::Read, BLOCK, args.batch(), 4).map_err(Failure::usage)?],
                 story: Some(Story::new(args, file.as_deref())?),
-                tale: None,
+                ..Self::default()
             },
             Work::Record(file) => {
                 let tale = Tale::read(&file, args.depth())?;
-                Self { shapes: vec![tale.shape()?], story: None, tale: Some(tale) }
+                Self { shapes: vec![tale.shape()?], tale: Some(tale), ..Self::default() }
             }
         })
     }
@@ -97,6 +103,16 @@ impl Course {
     /// Whether it is one cell that no shape describes.
     pub fn is_told(&self) -> bool {
         self.story.is_some() || self.tale.is_some()
+    }
+
+    /// Whether it is one request at a time and nothing else.
+    pub fn is_latency(&self) -> bool {
+        self.is_settled
+    }
+
+    /// How long each cell is warmed.
+    pub fn warm_up(&self, cell: Duration) -> Duration {
+        if self.is_settled { SETTLED } else { WARM_UP.min(cell) }
     }
 
     /// Bytes it needs on the side of the initiator.
@@ -122,7 +138,7 @@ impl Course {
             None => self
                 .shapes
                 .iter()
-                .map(|shape| duration + WARM_UP.min(duration) + 2 * shape.tail(requests_max))
+                .map(|shape| duration + self.warm_up(duration) + 2 * shape.tail(requests_max))
                 .sum(),
         }
     }

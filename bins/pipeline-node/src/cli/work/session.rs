@@ -124,15 +124,15 @@ impl<'a> Session<'a> {
             return self.play(tale, duration, is_filled).map(|measured| vec![measured]);
         }
         self.touch(&course.shapes, !is_filled)?;
-        course.shapes.iter().map(|shape| self.cell(shape, duration)).collect()
+        course.shapes.iter().map(|shape| self.cell(shape, course.warm_up(duration), duration)).collect()
     }
 
     /// One cell.
     ///
     /// # Errors
     /// The first request that failed.
-    fn cell(&self, shape: &Shape, duration: Duration) -> Result<Measured, String> {
-        self.warm(shape, duration)?;
+    fn cell(&self, shape: &Shape, warm_up: Duration, duration: Duration) -> Result<Measured, String> {
+        self.load(shape, warm_up).run().trouble.map_or(Ok(()), Err)?;
         self.timed(shape, duration).map(|(measured, _)| measured)
     }
 

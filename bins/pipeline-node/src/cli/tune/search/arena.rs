@@ -23,6 +23,13 @@ impl Turn {
     /// one that breaks it less, and only then for one that is faster.
     const MISS: f64 = 10.0;
 
+    /// The mean of several; of none there is none.
+    pub fn mean(of: &[Self]) -> Option<Self> {
+        let mean = |what: fn(&Self) -> f64| of.iter().map(what).sum::<f64>() / of.len() as f64;
+        let all = || Self { score: mean(|t| t.score), guard: mean(|t| t.guard), excess: mean(|t| t.excess) };
+        (!of.is_empty()).then(all)
+    }
+
     /// How good it is, all in all.
     pub fn worth(&self) -> f64 {
         self.score - Self::MISS * self.excess.max(0.0)
@@ -39,6 +46,11 @@ pub trait Arena {
 
     /// What to try instead of the best so far; what has run before may be among it.
     fn propose(&mut self, best: &Point) -> Vec<Proposal>;
+
+    /// The same candidate without levels that mean nothing in it.
+    fn plain(&self, candidate: &Point) -> Point {
+        candidate.clone()
+    }
 
     /// Time used since the start of all.
     fn spent(&self) -> Duration;

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::arena::{Point, Proposal};
+use super::prune::Changed;
 use super::race::Runner;
 
 /// Differences below this are noise as far as the order goes.
@@ -64,6 +65,19 @@ impl Memory {
                 self.levels.insert((*knob, candidate[*knob]), was + runner.estimate(0.5).mid);
             }
         }
+    }
+
+    /// Knobs in which a candidate differs from the base, those first that brought least alone, and of those that never ran alone the
+    /// later ones first: those are plain sizes, and the first ones say who runs what.
+    pub fn changed(&self, base: &Point, best: &Point) -> Changed {
+        let gain = |knob: usize| {
+            self.level(knob, best[knob]).zip(self.level(knob, base[knob])).map(|(new, old)| new - old)
+        };
+        let mut order = knobs(best, base);
+        let least = |knob: usize| gain(knob).unwrap_or(0.0);
+        order.sort_by(|a, b| least(*a).total_cmp(&least(*b)).then(b.cmp(a)));
+        let (alone, along) = order.into_iter().partition(|knob| gain(*knob).is_some());
+        Changed { along, alone }
     }
 
     fn level(&self, knob: usize, level: u8) -> Option<f64> {

@@ -7,6 +7,7 @@
 mod arena;
 pub mod interval;
 mod memory;
+mod prune;
 mod race;
 #[cfg(test)]
 mod tests;
@@ -16,15 +17,20 @@ use std::time::Duration;
 pub use arena::{Arena, News, Point, Proposal, Turn};
 pub use interval::Estimate;
 use memory::Memory;
-pub use race::Runner;
+use prune::prune;
+pub use race::{More, Runner};
 use race::{Rules, keeps, race};
 
 /// The share of the budget that belongs to old against new.
-const FINAL_SHARE: f64 = 0.25;
+const FINAL_SHARE: f64 = 0.2;
+/// The share of the budget that may be used to take back what does not matter.
+const PRUNE_SHARE: f64 = 0.15;
 /// How sure it must be before a file is changed.
 pub const SURE: f64 = 0.98;
 /// How much better it must be.
 pub const WORTH: f64 = 0.02;
+/// What a turn costs besides being measured is not believed to be more than this, or than two turns.
+const FIXED_MAX: Duration = Duration::from_millis(300);
 /// Challengers of a race, at most.
 const FIELD_MAX: usize = 16;
 /// A race takes this share of the time that is left for searching, at most.
@@ -35,8 +41,12 @@ const RACE_SHARE: f64 = 0.5;
 pub struct Plan {
     /// All the time there is.
     pub budget: Duration,
-    /// How long a turn of the first stage of a race is measured; later ones up to three times as long.
+    /// How long a turn of the first stage of a race is measured.
     pub turn: Duration,
+    /// How later ones measure more: up to three times as long, or again and again.
+    pub more: More,
+    /// Passes of a round of the first stage.
+    pub passes: u32,
     /// How far what is guarded may fall, as a logarithm.
     pub slack: f64,
 }
@@ -50,6 +60,8 @@ pub struct Found {
     pub verdict: Option<Verdict>,
     /// All races, in order.
     pub races: Vec<Race>,
+    /// What was tried to take back of what they came to: fields of one, who won where it was.
+    pub pruned: Vec<Race>,
     /// Why it ended.
     pub end: End,
 }
@@ -99,39 +111,51 @@ pub fn search(arena: &mut dyn Arena, base: &Point, plan: Plan) -> Result<Found, 
     arena.turn(base, plan.turn)?;
     let cost = arena.spent().saturating_sub(begin);
     // A bad file takes long to end what it has begun; that is no measure for others.
-    let fixed = cost.saturating_sub(plan.turn).min(plan.turn * 2);
+    let fixed = cost.saturating_sub(plan.turn).min(FIXED_MAX.max(plan.turn * 2));
     let mut turns = 1;
-    let end = loop {
-        if arena.is_stopped() {
-            break End::Stopped;
-        }
+    let (end, pruning) = loop {
         // Pairs that it takes to be sure, however short, come before everything else.
         let mean = arena.spent().saturating_sub(begin) / turns;
         let least = (cost.max(mean) + mean) * final_pairs();
         let reserved = least.max(plan.budget.mul_f64(FINAL_SHARE)).min(plan.budget / 2);
-        let searching = plan.budget.saturating_sub(reserved);
+        let (pruning, searching) = phases(plan.budget, reserved);
         let left = searching.saturating_sub(arena.spent());
-        let room = room(left, fixed, plan.turn);
+        let room = room(left, fixed, plan);
         if room == 0 {
-            break End::Budget;
+            break (End::Budget, pruning);
         }
         let mut field = state.memory.pick(arena.propose(&state.best), &state.best, room);
         if field.is_empty() {
             state.memory.look_again();
             field = state.memory.pick(arena.propose(&state.best), &state.best, room);
         }
-        if field.is_empty() {
-            break End::Exhausted;
+        if field.is_empty() || arena.is_stopped() {
+            break (End::Exhausted, pruning);
         }
-        turns +=
-            state.race(arena, field, Rules { turn: plan.turn, fixed, until: searching, slack: plan.slack });
+        turns += state.race(arena, field, plan.rules(fixed, searching));
     };
+    state.best = arena.plain(&state.best);
+    let changed = state.memory.changed(base, &state.best);
+    let pruned = prune(arena, base, &mut state.best, &changed, plan.rules(fixed, pruning));
     let verdict = match state.best == *base || arena.is_stopped() {
         true => None,
         false => Some(verdict(arena, base, &state.best, plan, fixed)),
     };
     let end = if arena.is_stopped() { End::Stopped } else { end };
-    Ok(Found { best: state.best, verdict, races: state.races, end })
+    Ok(Found { best: state.best, verdict, races: state.races, pruned, end })
+}
+
+/// When taking back, and when searching is to be over.
+fn phases(budget: Duration, reserved: Duration) -> (Duration, Duration) {
+    let pruning = budget.saturating_sub(reserved);
+    (pruning, pruning.saturating_sub(budget.mul_f64(PRUNE_SHARE)))
+}
+
+impl Plan {
+    fn rules(self, fixed: Duration, until: Duration) -> Rules {
+        let Self { turn, more, passes, slack, .. } = self;
+        Rules { turn, more, passes, fixed, until, slack }
+    }
 }
 
 struct State {
@@ -159,20 +183,21 @@ impl State {
     }
 }
 
-/// How large a field there is time for. A field of n costs n + 1 turns, then a third and two unions of twice the length, then
+/// How large a field there is time for. A field of n costs n + 1 turns, then a third and two unions of twice as much, then
 /// half as many, and so on, and a duel of about four rounds.
-fn room(left: Duration, fixed: Duration, turn: Duration) -> usize {
-    // What a turn costs besides being measured stays as it is when it is measured for longer.
-    let fixed = fixed.as_secs_f64();
-    let of = |times: f64| fixed + times * turn.as_secs_f64();
+fn room(left: Duration, fixed: Duration, plan: Plan) -> usize {
+    // What a turn costs besides being measured stays as it is when it is measured for longer, and not when it runs again.
+    let of = |(turn, passes): (Duration, u32)| ((fixed + turn) * passes).as_secs_f64();
+    let (first, later) = (of((plan.turn, plan.passes)), of(plan.more.of(plan.turn, plan.passes)));
+    let duel = if plan.more == More::Oftener { first } else { later };
     let costs = |field: usize| {
-        let mut sum = (field + 1 + field / 4) as f64 * of(1.0);
-        let (mut alive, times) = (if field > 1 { field.div_ceil(3) + 2 } else { 1 }, 2.0);
+        let mut sum = (field + 1 + field / 4) as f64 * first;
+        let mut alive = if field > 1 { field.div_ceil(3) + 2 } else { 1 };
         while alive > 1 {
-            sum += (alive + 1) as f64 * of(times);
+            sum += (alive + 1) as f64 * later;
             alive = alive.div_ceil(2);
         }
-        sum + 2.0 * 3.0 * of(times)
+        sum + 2.0 * 3.0 * duel
     };
     let left = left.as_secs_f64();
     // The last race may use all that is left.
@@ -191,7 +216,12 @@ fn verdict(arena: &mut dyn Arena, old: &Point, new: &Point, plan: Plan, fixed: D
     arena.tell(&News::Final);
     let left = plan.budget.saturating_sub(arena.spent());
     // As many pairs as it takes to be sure come before long turns.
-    let turn = (left / (2 * final_pairs())).saturating_sub(fixed).clamp(plan.turn / 2, plan.turn * 3);
+    let turn = match plan.more {
+        More::Longer => {
+            (left / (2 * final_pairs())).saturating_sub(fixed).clamp(plan.turn / 2, plan.turn * 3)
+        }
+        More::Oftener => plan.turn,
+    };
     let (mut gains, mut guards, mut excess) = (Vec::new(), Vec::new(), Vec::new());
     let mut pair_cost = Duration::ZERO;
     while !arena.is_stopped() && arena.spent() + pair_cost <= plan.budget {

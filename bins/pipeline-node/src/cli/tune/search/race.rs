@@ -5,6 +5,9 @@
 //! that each stage costs about the same and most of the time goes to those that may win. What counts is the difference to the best so far *in the
 //! same round*, so that what the machine does to both of them cancels; and each round goes the other way round, so that what it
 //! does steadily to whoever comes later cancels too. The last one has a duel with the best so far until that is decided.
+//!
+//! Where each start of a candidate is another candidate almost (the system puts its threads elsewhere), a longer turn says little
+//! more: there a round has several *passes*, in each of which everybody has a turn, and what counts is the mean over them.
 
 use std::time::Duration;
 
@@ -51,11 +54,34 @@ pub struct Outcome {
     pub turns: u32,
 }
 
+/// How more is measured of whoever is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum More {
+    /// Turns twice as long.
+    Longer,
+    /// Twice as many of them.
+    Oftener,
+}
+
+impl More {
+    /// What it makes of a turn and of passes.
+    pub fn of(self, turn: Duration, passes: u32) -> (Duration, u32) {
+        match self {
+            Self::Longer => (turn * 2, passes),
+            Self::Oftener => (turn, passes * 2),
+        }
+    }
+}
+
 /// The rules of a race.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// How long a turn of the first stage is measured.
     pub turn: Duration,
+    /// How later stages measure more.
+    pub more: More,
+    /// Passes of a round of the first stage.
+    pub passes: u32,
     /// What a turn costs besides being measured, about.
     pub fixed: Duration,
     /// When it must be over, of the time of all.
@@ -124,17 +150,17 @@ pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Ru
     let mut outcome =
         Outcome { runners: field.into_iter().map(Runner::new).collect(), winner: None, turns: 0 };
     let mut alive: Vec<usize> = (0..outcome.runners.len()).collect();
-    let (mut turn, mut round) = (rules.turn, 0);
+    let (mut turn, mut passes, mut round) = (rules.turn, rules.passes, 0);
     // What a turn costs besides being measured.
     let mut fixed = rules.fixed;
     loop {
-        let turns = (alive.len() + 1 + alive.len() / BETWEEN) as u32;
+        let turns = (alive.len() + 1 + alive.len() / BETWEEN) as u32 * passes;
         let begin = arena.spent();
         // A round that cannot end in time is not begun: half of one says nothing.
         if arena.is_stopped() || begin + (fixed + turn) * turns > rules.until || alive.is_empty() {
             return outcome;
         }
-        if !one_round(arena, best, &mut outcome.runners, &alive, (turn, round)) {
+        if !one_round(arena, best, &mut outcome.runners, &alive, (turn, passes, round)) {
             return outcome;
         }
         fixed = (arena.spent().saturating_sub(begin) / turns).saturating_sub(turn);
@@ -146,6 +172,8 @@ pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Ru
                 outcome.winner = has_won.then_some(last);
                 return outcome;
             }
+            // A duel is as long as it needs to be, round by round.
+            passes = rules.passes;
             continue;
         }
         let rank = |i: &usize| outcome.runners[*i].rank(rules.slack);
@@ -162,7 +190,7 @@ pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Ru
             alive.extend(outcome.runners.len()..outcome.runners.len() + unions.len());
             outcome.runners.extend(unions.into_iter().map(Runner::new));
         }
-        turn = turn.saturating_mul(2).min(rules.turn * 2);
+        (turn, passes) = rules.more.of(rules.turn, rules.passes);
     }
 }
 
@@ -194,18 +222,41 @@ fn unions(best: &Point, runners: &[Runner], alive: &[usize], slack: f64) -> Vec<
     if alive.is_empty() { Vec::new() } else { unions }
 }
 
-/// Each has its turn, and the best so far has one before, after, and between every few of them: what it would have come to at the
-/// moment of somebody else's turn lies between its own turns before and after that. `false` when the best so far could not run,
-/// which ends the race.
-fn one_round(
+/// So many passes, and what each came to on the mean of them, against the best so far of the same pass. `false` when the best so
+/// far could not run, which ends the race.
+pub fn one_round(
     arena: &mut dyn Arena,
     best: &Point,
     runners: &mut [Runner],
     alive: &[usize],
-    (turn, round): (Duration, usize),
+    (turn, passes, round): (Duration, u32, u32),
 ) -> bool {
-    let mut order = alive.to_vec();
-    if round % 2 == 1 {
+    let mut seen: Vec<Vec<(Turn, Turn)>> = vec![Vec::new(); runners.len()];
+    for pass in 0..passes {
+        let order = (turn, round * passes + pass);
+        let Some(turns) = one_pass(arena, best, runners, alive, order) else { return false };
+        turns.into_iter().for_each(|(i, turn, own)| seen[i].push((turn, own)));
+    }
+    for (runner, turns) in runners.iter_mut().zip(seen).filter(|(runner, _)| runner.trouble.is_none()) {
+        let (turns, own): (Vec<Turn>, Vec<Turn>) = turns.into_iter().unzip();
+        if let Some((turn, own)) = Turn::mean(&turns).zip(Turn::mean(&own)) {
+            runner.note(turn, own);
+        }
+    }
+    true
+}
+
+/// Each has its turn, and the best so far has one before, after, and between every few of them: what it would have come to at the
+/// moment of somebody else's turn lies between its own turns before and after that. Whoever has run, with that.
+fn one_pass(
+    arena: &mut dyn Arena,
+    best: &Point,
+    runners: &mut [Runner],
+    alive: &[usize],
+    (turn, pass): (Duration, u32),
+) -> Option<Vec<(usize, Turn, Turn)>> {
+    let mut order: Vec<usize> = alive.iter().copied().filter(|i| runners[*i].trouble.is_none()).collect();
+    if pass % 2 == 1 {
         order.reverse();
     }
     // A duel alternates, so that both come first as often: one turn of the best each.
@@ -214,9 +265,9 @@ fn one_round(
     let mut turns: Vec<(usize, f64, Turn)> = Vec::new();
     let middle = |before: Duration, after: Duration| (before + after).as_secs_f64() / 2.0;
     for (place, i) in order.iter().enumerate() {
-        if place % BETWEEN == 0 && !(is_duel && round % 2 == 1) {
+        if place % BETWEEN == 0 && !(is_duel && pass % 2 == 1) {
             let before = arena.spent();
-            let Ok(turn) = arena.turn(best, turn) else { return false };
+            let turn = arena.turn(best, turn).ok()?;
             own.push((middle(before, arena.spent()), turn));
         }
         let before = arena.spent();
@@ -225,16 +276,15 @@ fn one_round(
             Err(trouble) => runners[*i].trouble = Some(trouble),
         }
         if arena.is_stopped() {
-            return false;
+            return None;
         }
     }
-    if !is_duel || round % 2 == 1 {
+    if !is_duel || pass % 2 == 1 {
         let before = arena.spent();
-        let Ok(turn) = arena.turn(best, turn) else { return false };
+        let turn = arena.turn(best, turn).ok()?;
         own.push((middle(before, arena.spent()), turn));
     }
-    turns.into_iter().for_each(|(i, at, turn)| runners[i].note(turn, at_time(&own, at)));
-    true
+    Some(turns.into_iter().map(|(i, at, turn)| (i, turn, at_time(&own, at))).collect())
 }
 
 /// What the best so far would have come to at a time, by its turns around it.

@@ -1,5 +1,8 @@
 //! The search over functions that are known, under noise, accidents and drift like those of a machine that others use too.
 
+mod starts;
+mod taken_back;
+
 use super::*;
 use crate::cli::draw::{Draw, mix};
 
@@ -22,22 +25,34 @@ struct Synthetic {
     slow: f64,
     /// By how much the guard falls with each step of the first knob.
     guard: f64,
+    /// What a turn costs besides being measured, seconds.
+    start_s: f64,
+    /// How much worse than at its best a start may be, as logarithms, each as likely; the same for all of a turn.
+    starts: &'static [f64],
+    /// What each step of a knob costs.
+    weights: [f64; 6],
+    /// Whole structures to propose.
+    seeds: Vec<Point>,
 }
 
 impl Synthetic {
     fn new(seed: u64, (noise, drift, slow): (f64, f64, f64)) -> Self {
         let mut draw = Draw::new(seed);
         let optimum = LEVELS.iter().map(|levels| draw.below(u64::from(*levels)) as u8).collect();
-        Self { seed, draw, spent_s: 0.0, optimum, noise, drift, slow, guard: 0.0 }
+        let weights = [0.25, 0.06, 0.15, 0.08, 0.03, 0.5];
+        let (guard, start_s, starts, seeds) = (0.0, START_S, &[0.0][..], Vec::new());
+        Self { seed, draw, spent_s: 0.0, optimum, noise, drift, slow, guard, start_s, starts, weights, seeds }
     }
 
     /// How good a candidate really is: each knob costs by its distance from the optimum, some together more than alone.
     fn truth(&self, candidate: &Point) -> f64 {
         let off: Vec<f64> =
             candidate.iter().zip(&self.optimum).map(|(a, b)| f64::from(a.abs_diff(*b))).collect();
-        let weights = [0.25, 0.06, 0.15, 0.08, 0.03, 0.5];
-        let alone: f64 = off.iter().zip(weights).map(|(off, weight)| weight * off).sum();
-        -alone - 0.1 * off[0] * off[3].min(1.0) - 0.05 * (off[1] * off[2]).sqrt()
+        let alone: f64 = off.iter().zip(self.weights).map(|(off, weight)| weight * off).sum();
+        let is_free = |knob: usize| self.weights[knob] == 0.0;
+        let pair = if is_free(3) { 0.0 } else { 0.1 * off[0] * off[3].min(1.0) };
+        let root = if is_free(1) { 0.0 } else { 0.05 * (off[1] * off[2]).sqrt() };
+        -alone - pair - root
     }
 
     fn normal(&mut self) -> f64 {
@@ -55,15 +70,18 @@ impl Synthetic {
 
 impl Arena for Synthetic {
     fn turn(&mut self, candidate: &Point, measured: Duration) -> Result<Turn, String> {
-        self.spent_s += START_S + measured.as_secs_f64();
+        self.spent_s += self.start_s + measured.as_secs_f64();
         let noise = self.noise * (0.5 / measured.as_secs_f64()).sqrt() * self.normal();
         let accident = if self.draw.below(20) == 0 { -0.5 } else { 0.0 };
-        let score = self.truth(candidate) + noise + accident + self.machine();
+        let start = self.starts[self.draw.below(self.starts.len() as u64) as usize];
+        let score = self.truth(candidate) + noise + accident + self.machine() - start;
         Ok(Turn { score, guard: -self.guard * f64::from(candidate[0]), excess: 0.0 })
     }
 
     fn propose(&mut self, best: &Point) -> Vec<Proposal> {
-        neighbours(best, self)
+        let seed =
+            |candidate: &Point| Proposal { candidate: candidate.clone(), hope: 0.2, why: String::new() };
+        self.seeds.iter().map(seed).chain(neighbours(best, self)).collect()
     }
 
     fn spent(&self) -> Duration {
@@ -92,7 +110,8 @@ fn neighbours(of: &Point, world: &Synthetic) -> Vec<Proposal> {
 }
 
 fn plan() -> Plan {
-    Plan { budget: Duration::from_secs(240), turn: Duration::from_millis(400), slack: f64::INFINITY }
+    let (budget, turn) = (Duration::from_secs(240), Duration::from_millis(400));
+    Plan { budget, turn, more: More::Longer, passes: 1, slack: f64::INFINITY }
 }
 
 fn run(arena: &mut Synthetic, base: &Point) -> Found {
