@@ -132,6 +132,11 @@ fn refusals() {
         let (code, stderr) = code(more);
         assert!(code == 2 && stderr.contains(what), "{more:?}: {code} {stderr}");
     }
+    let (code_of, stderr) = code(&["--write", "/no/such/folder/new.toml"]);
+    assert!(
+        code_of == 71 && stderr.contains("/no/such/folder/new.toml cannot be written"),
+        "{code_of} {stderr}"
+    );
     let wrong = File::new("version = 1\nuse = \"tpc\"\n");
     assert_eq!(failure(&["tune", "-c", &wrong.path()]).0, 78);
     let nobody = code(&["--target", "127.0.0.1:9", "--budget", "2s"]);

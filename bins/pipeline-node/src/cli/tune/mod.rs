@@ -61,6 +61,7 @@ pub fn run(args: &Args) -> Outcome {
     let source = args.file.source();
     let loaded = file::load(&source)?;
     loaded.runnable().map_err(|findings| file::refused(&findings))?;
+    can_be_written(args)?;
     logs::install("warn", false);
     let work = WorkArgs { work: Some(usual_work(args)), ..args.work.clone() };
     let course = Course::new(&work)?;
@@ -132,24 +133,42 @@ fn target(args: &Args, space: &Space, bytes: u64) -> Result<Against, Failure> {
     }
 }
 
-/// Says what came of it, and writes.
+/// Says what came of it, and writes. What was found is told whatever becomes of the file.
 fn finish(args: &Args, space: &Space, runs: &Runs<'_>, found: &Found) -> Outcome {
     let is_better = found.verdict.as_ref().is_some_and(|verdict| verdict.is_better);
-    let new = match is_better {
-        true => Some(rewritten(args, space, found)?),
-        false => None,
+    let new = is_better.then(|| rewritten(args, space, found)).transpose();
+    let (new, mut trouble) = match new {
+        Ok(new) => (new, None),
+        Err(trouble) => (None, Some(trouble)),
     };
-    let report = Report { args, space, runs, found };
-    let written = new.as_ref().zip(args.write.as_ref()).map(|(new, to)| {
-        let to = to.as_deref().unwrap_or_else(|| args.file.path());
-        put(to, new).map(|()| to.to_path_buf())
-    });
-    let written: Option<PathBuf> = written.transpose()?;
-    report.print(new.as_deref(), written.as_deref())?;
+    let mut written = None;
+    if let (Some(new), Some(to)) = (&new, written_to(args)) {
+        match put(to, new) {
+            Ok(()) => written = Some(to),
+            Err(why) => trouble = Some(by_hand(&space.changes(&found.best), &why)),
+        }
+    }
+    Report { args, space, runs, found }.print(new.as_deref(), written)?;
+    if let Some(trouble) = trouble {
+        return Err(trouble);
+    }
     if found.end == End::Stopped && !is_better {
         return Err(Failure::failed("stopped before anything was sure; nothing was written"));
     }
     Ok(())
+}
+
+/// Where the changes go, if anywhere.
+fn written_to(args: &Args) -> Option<&Path> {
+    args.write.as_ref().map(|to| to.as_deref().unwrap_or_else(|| args.file.path()))
+}
+
+/// Nobody waits for minutes to hear that a folder takes no file.
+fn can_be_written(args: &Args) -> Outcome {
+    let Some(to) = written_to(args) else { return Ok(()) };
+    let (_, beside) = beside(to);
+    let made = std::fs::write(&beside, "").and_then(|()| std::fs::remove_file(&beside));
+    made.map_err(|e| Failure::system(format!("{} cannot be written: {e}", to.display())))
 }
 
 /// The new text, which says what was measured, wherever it will stand.
@@ -158,9 +177,12 @@ fn rewritten(args: &Args, space: &Space, found: &Found) -> Result<String, Failur
     let text =
         std::fs::read_to_string(path).map_err(|e| Failure::system(format!("{}: {e}", path.display())))?;
     let changes = space.changes(&found.best);
+    let now = args.file.source().load().map_err(|findings| file::refused(&findings))?;
+    write::same(&now, &space.loaded)
+        .map_err(|why| by_hand(&changes, &format!("it was changed meanwhile: {why}")))?;
     let note = report::note(args, found);
     let new = write::rewrite(&text, &changes, &note).map_err(|why| by_hand(&changes, &why))?;
-    let to = args.write.as_ref().and_then(Option::as_deref).unwrap_or(path);
+    let to = written_to(args).unwrap_or(path);
     let written = args.file.source_of(to, &new).load().map_err(|findings| file::refused(&findings))?;
     let set: Vec<String> = changes.iter().map(space::Change::set).collect();
     let measured = args.file.source().set(set).load().map_err(|findings| file::refused(&findings))?;
@@ -174,14 +196,18 @@ fn by_hand(changes: &[space::Change], why: &str) -> Failure {
     Failure::failed(format!("the file cannot be rewritten ({why}); these overrides say the same:{set}"))
 }
 
-/// Writes a file as a whole, or not at all.
-fn put(path: &Path, text: &str) -> Outcome {
-    let told = |e: std::io::Error| Failure::system(format!("{}: {e}", path.display()));
-    // Through a symbolic link, to where the file is.
+/// Where a file is, through a symbolic link, and the name of a new one beside it.
+fn beside(path: &Path) -> (PathBuf, PathBuf) {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".tune-{}", std::process::id()));
     let beside = path.with_file_name(name);
+    (path, beside)
+}
+
+/// Writes a file as a whole, or not at all.
+fn put(path: &Path, text: &str) -> Result<(), String> {
+    let (path, beside) = beside(path);
     let written = std::fs::write(&beside, text).and_then(|()| match std::fs::metadata(&path) {
         Ok(old) => std::fs::set_permissions(&beside, old.permissions()),
         Err(_) => Ok(()),
@@ -190,7 +216,7 @@ fn put(path: &Path, text: &str) -> Outcome {
     if done.is_err() {
         let _ = std::fs::remove_file(&beside);
     }
-    done.map_err(told)
+    done.map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// A flag that somebody may set.

@@ -94,7 +94,7 @@ impl Report<'_> {
             self.race(&mut text, i + 1, race);
         }
         self.pruned(&mut text);
-        self.verdict(&mut text, new.is_some());
+        self.verdict(&mut text);
         match (new, written) {
             (Some(_), Some(to)) => {
                 let _ = writeln!(text, "written to {}", to.display());
@@ -156,7 +156,7 @@ impl Report<'_> {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    fn verdict(&self, text: &mut String, is_taken: bool) {
+    fn verdict(&self, text: &mut String) {
         let Found { best, verdict, end, .. } = self.found;
         let ended = match end {
             End::Exhausted => "everything that could be proposed was tried",
@@ -169,6 +169,9 @@ impl Report<'_> {
             let unsure = *end == End::Stopped && *best != self.space.base();
             let _ = match unsure {
                 true => writeln!(text, "best so far, not confirmed: {}", self.space.words(best)),
+                false if self.found.races.is_empty() => {
+                    writeln!(text, "nothing to change: there was no time to try anything; raise --budget")
+                }
                 false => writeln!(text, "nothing to change: nothing that was tried is better"),
             };
             return;
@@ -176,7 +179,7 @@ impl Report<'_> {
         let _ =
             writeln!(text, "old against new, {} pairs: {} at 98 %", verdict.gain.pairs, verdict.gain.words());
         let _ = writeln!(text, "  new: {}", self.figures(best).words());
-        let why = match (is_taken, verdict.keeps, verdict.gain.low.is_finite()) {
+        let why = match (verdict.is_better, verdict.keeps, verdict.gain.low.is_finite()) {
             (true, ..) => return,
             (_, false, _) => {
                 "nothing to change: what was found breaks a bound, or what must not fall, or failed"
