@@ -167,7 +167,7 @@ fn a_record_and_a_trace_are_work() {
         );
         let (_, all) = summary(&stdout);
         assert!(
-            all["turns"].as_u64().unwrap() > 1 && all["old"]["gb_per_s"].as_f64().unwrap() > 0.0,
+            all["turns"].as_u64().unwrap() > 0 && all["old"]["gb_per_s"].as_f64().unwrap() > 0.0,
             "{work}: {all}"
         );
     }

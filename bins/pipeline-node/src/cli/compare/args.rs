@@ -34,7 +34,7 @@ DMA is n/a where a CPU copies.
 Examples:
   pipeline-node compare configs/models/*.toml                 # over loopback TCP
   pipeline-node compare configs/models/*.toml --in-process    # without sockets: what threads cost
-  pipeline-node compare a.toml b.toml --work latency --rounds 99 --seconds 0.05 --no-idle --no-ceiling
+  pipeline-node compare a.toml b.toml --work latency --rounds 99 --seconds 0.05 --no-idle
   pipeline-node compare a.toml b.toml --target 10.0.0.2:7001 --segment kv --op read
   pipeline-node compare *.toml --work trace --trace conversation_trace.jsonl --limit 500
   pipeline-node compare *.toml --json | jq '{model, p50_us, idle_cpu_pct}'"

@@ -18,7 +18,7 @@ fn world(seed: u64) -> Synthetic {
 
 fn plan(budget_s: u64) -> Plan {
     let (budget, turn) = (Duration::from_secs(budget_s), Duration::from_millis(50));
-    Plan { budget, turn, more: More::Oftener, passes: (budget_s / 40) as u32, slack: f64::INFINITY }
+    Plan { budget, turn, more: More::Oftener, passes: (budget_s / 40).min(16) as u32, slack: f64::INFINITY }
 }
 
 fn found(budget_s: u64, within: f64) -> usize {
@@ -31,11 +31,11 @@ fn found(budget_s: u64, within: f64) -> usize {
     (0..100).filter(is_found).count()
 }
 
-/// Starts that differ by a fifth, one from the other: in two minutes it comes within 25 % of the optimum, in ten within 10 %, in at
-/// least 95 of 100 seeds; what is nearer cannot be told from it in that time.
+/// Starts that differ by a fifth, one from the other: in two minutes it comes within 25 % of the optimum, in ten within 10 %, in half
+/// an hour within 5 %, in at least 95 of 100 seeds; what is nearer cannot be told from it in that time.
 #[test]
 fn starts_that_differ() {
-    for (budget_s, within) in [(120, 0.25), (600, 0.1)] {
+    for (budget_s, within) in [(120, 0.25), (600, 0.1), (1800, 0.05)] {
         let found = found(budget_s, within);
         assert!(found >= 95, "{found} of 100 within {within} in {budget_s} s");
     }
