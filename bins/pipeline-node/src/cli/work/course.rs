@@ -61,7 +61,7 @@ pub struct Course {
     /// Instead of the shapes.
     pub tale: Option<Tale>,
     /// Whether each cell is warmed for as long as threads take to settle, however short it is.
-    is_settled: bool,
+    pub is_settled: bool,
 }
 
 /// Before each cell of a course of latency. A wait that adapts has learnt its gaps by then; measured in its first 200 ms it looks
