@@ -149,7 +149,7 @@ fn offers(world: &World) -> Vec<Offer> {
 fn traffic(world: &World) -> Traffic {
     let is_whole = world.transports.iter().all(|e| e.transport.caps().two_sided);
     world.nics().iter().fold(Traffic { is_whole, ..Traffic::default() }, |sum, nic| Traffic {
-        served: sum.served + nic.served_bytes_in + nic.served_bytes_out,
+        served: sum.served + nic.served_bytes_in.unwrap_or(0) + nic.served_bytes_out.unwrap_or(0),
         moved: sum.moved + nic.bytes,
         outstanding: sum.outstanding + nic.outstanding,
         ..sum
