@@ -36,7 +36,8 @@ pub enum About {
 }
 
 const ONE: &[&str] = &[PARKED];
-const CUT: &[&str] = &[PARKED, "stages.split.slice='8KiB'"];
+/// So small that slices are most of what it costs, and a file's slices lie between these and the largest.
+const CUT: &[&str] = &[PARKED, "stages.split.slice='2KiB'"];
 const CROWD: &[&str] = &[PARKED, "pools.nic.threads=3", "transports.tcp.lanes=3"];
 /// Subject, shape, direction.
 type Plan = (About, &'static [&'static str], &'static str, Direction);
