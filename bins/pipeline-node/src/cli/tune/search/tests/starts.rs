@@ -53,3 +53,66 @@ fn the_optimum_is_left_alone() {
     let changed = (0..100).filter(is_changed).count();
     assert!(changed <= 2, "{changed} of 100");
 }
+
+/// The files of the proof, about: one worker for all is a third better, handing over inline half of that, sleeping at once twice as
+/// bad, and all else makes no difference.
+struct Proof(Synthetic);
+
+/// One worker; its wait; threads; two queues; depth; how stages hand over.
+const PROOF_LEVELS: [u8; 7] = [2, 4, 2, 3, 3, 4, 3];
+
+impl Proof {
+    fn truth(candidate: &Point) -> f64 {
+        let structure = match (candidate[0], candidate[6]) {
+            (1, _) => 0.3,
+            (_, 2) => 0.15,
+            _ => 0.0,
+        };
+        structure - [0.0, 0.03, 0.0, 0.6][usize::from(candidate[1])]
+    }
+}
+
+impl Arena for Proof {
+    fn turn(&mut self, candidate: &Point, measured: Duration) -> Result<Turn, String> {
+        // What the other one makes of a candidate of its own, and this one's truth instead of that one's.
+        let optimum = self.0.optimum.clone();
+        let turn = self.0.turn(&optimum, measured)?;
+        Ok(Turn { score: turn.score + Self::truth(candidate), ..turn })
+    }
+
+    fn propose(&mut self, best: &Point) -> Vec<Proposal> {
+        let proposal = |candidate, hope| Proposal { candidate, hope, why: String::new() };
+        let whole =
+            [[1, 1, 1, 2, 0, 0, 2], [1, 2, 1, 2, 0, 0, 2], [1, 3, 1, 2, 0, 0, 2], [0, 1, 1, 2, 0, 0, 0]];
+        let mut all: Vec<Proposal> = whole.iter().map(|whole| proposal(whole.to_vec(), 0.2)).collect();
+        for (knob, levels) in PROOF_LEVELS.iter().enumerate() {
+            for level in (0..*levels).filter(|level| *level != best[knob]) {
+                let mut candidate = best.clone();
+                candidate[knob] = level;
+                all.push(proposal(candidate, 0.05));
+            }
+        }
+        all
+    }
+
+    fn spent(&self) -> Duration {
+        self.0.spent()
+    }
+
+    fn is_stopped(&self) -> bool {
+        false
+    }
+}
+
+/// A gain of a third, as the proof's, is found in two minutes in at least 95 of 100 seeds, where starts differ by as much.
+#[test]
+fn a_third_is_found_in_two_minutes() {
+    let is_found = |seed: &u64| {
+        let mut arena = Proof(world(*seed));
+        let base: Point = vec![0, 0, 0, 0, 1, 0, 0];
+        let found = search(&mut arena, &base, plan(120)).unwrap();
+        Proof::truth(&taken(&found, &base)) > 0.24
+    };
+    let found = (0..100).filter(is_found).count();
+    assert!(found >= 95, "{found} of 100");
+}
