@@ -23,8 +23,15 @@ use race::{Rules, keeps, race};
 
 /// The share of the budget that belongs to old against new.
 const FINAL_SHARE: f64 = 0.2;
+/// How long old against new lasts where starts differ, if the last race has found nothing better: what one start is worth beside
+/// another comes and goes for up to half a minute, as the host places its CPUs, and so must not be asked in one such time.
+const FINAL_STARTS: Duration = Duration::from_secs(60);
+/// The share of the budget that this may take.
+const FINAL_STARTS_SHARE: f64 = 0.4;
 /// The share of the budget that may be used to take back what does not matter.
 const PRUNE_SHARE: f64 = 0.15;
+/// The same where starts differ: less can be told apart there.
+const PRUNE_STARTS_SHARE: f64 = 0.1;
 /// How sure it must be before a file is changed.
 pub const SURE: f64 = 0.98;
 /// How much better it must be.
@@ -117,8 +124,10 @@ pub fn search(arena: &mut dyn Arena, base: &Point, plan: Plan) -> Result<Found, 
         // Pairs that it takes to be sure, however short, come before everything else.
         let mean = arena.spent().saturating_sub(begin) / turns;
         let least = (cost.max(mean) + mean) * final_pairs();
-        let reserved = least.max(plan.budget.mul_f64(FINAL_SHARE)).min(plan.budget / 2);
-        let (pruning, searching) = phases(plan.budget, reserved);
+        let is_still = state.best != *base && state.races.last().is_some_and(|race| race.winner.is_none());
+        let reserved = least.max(plan.for_verdict(is_still)).min(plan.budget / 2);
+        let pruning = plan.budget.saturating_sub(reserved);
+        let searching = pruning.saturating_sub(plan.for_pruning());
         let left = searching.saturating_sub(arena.spent());
         let room = room(left, fixed, plan);
         if room == 0 {
@@ -145,13 +154,23 @@ pub fn search(arena: &mut dyn Arena, base: &Point, plan: Plan) -> Result<Found, 
     Ok(Found { best: state.best, verdict, races: state.races, pruned, end })
 }
 
-/// When taking back, and when searching is to be over.
-fn phases(budget: Duration, reserved: Duration) -> (Duration, Duration) {
-    let pruning = budget.saturating_sub(reserved);
-    (pruning, pruning.saturating_sub(budget.mul_f64(PRUNE_SHARE)))
-}
-
 impl Plan {
+    /// What old against new may count on: more if the races are still, so that nothing is lost by leaving them.
+    fn for_verdict(self, is_still: bool) -> Duration {
+        let least = self.budget.mul_f64(FINAL_SHARE);
+        match self.more {
+            More::Oftener if is_still => least.max(FINAL_STARTS.min(self.budget.mul_f64(FINAL_STARTS_SHARE))),
+            _ => least,
+        }
+    }
+
+    fn for_pruning(self) -> Duration {
+        self.budget.mul_f64(match self.more {
+            More::Longer => PRUNE_SHARE,
+            More::Oftener => PRUNE_STARTS_SHARE,
+        })
+    }
+
     fn rules(self, fixed: Duration, until: Duration) -> Rules {
         let Self { turn, more, passes, slack, .. } = self;
         Rules { turn, more, passes, fixed, until, slack }

@@ -56,12 +56,41 @@ fn the_optimum_is_left_alone() {
 
 /// The files of the proof, about: one worker for all is a third better, handing over inline half of that, sleeping at once twice as
 /// bad, and all else makes no difference.
-struct Proof(Synthetic);
+struct Proof {
+    world: Synthetic,
+    /// From when until when a structure is worth little, seconds: the host has put the CPUs elsewhere.
+    lulls: Vec<(f64, f64)>,
+}
 
+/// What is left of a gain in a lull.
+const LULL: f64 = 0.05;
 /// One worker; its wait; threads; two queues; depth; how stages hand over.
 const PROOF_LEVELS: [u8; 7] = [2, 4, 2, 3, 3, 4, 3];
 
 impl Proof {
+    fn new(seed: u64) -> Self {
+        Self { world: world(seed), lulls: Vec::new() }
+    }
+
+    /// The same where some 15 to 45 seconds in a hundred are a lull.
+    fn with_lulls(seed: u64) -> Self {
+        let mut draw = Draw::new(seed + 7_000);
+        let mut seconds = |least: u64, most: u64| (least + draw.below(most - least)) as f64;
+        let mut at = 0.0;
+        let lulls = (0..20).map(|_| {
+            let from = at + seconds(10, 60);
+            at = from + seconds(5, 30);
+            (from, at)
+        });
+        Self { lulls: lulls.collect(), ..Self::new(seed) }
+    }
+
+    fn found(mut self) -> f64 {
+        let base: Point = vec![0, 0, 0, 0, 1, 0, 0];
+        let found = search(&mut self, &base, plan(120)).unwrap();
+        Self::truth(&taken(&found, &base))
+    }
+
     fn truth(candidate: &Point) -> f64 {
         let structure = match (candidate[0], candidate[6]) {
             (1, _) => 0.3,
@@ -75,9 +104,13 @@ impl Proof {
 impl Arena for Proof {
     fn turn(&mut self, candidate: &Point, measured: Duration) -> Result<Turn, String> {
         // What the other one makes of a candidate of its own, and this one's truth instead of that one's.
-        let optimum = self.0.optimum.clone();
-        let turn = self.0.turn(&optimum, measured)?;
-        Ok(Turn { score: turn.score + Self::truth(candidate), ..turn })
+        let optimum = self.world.optimum.clone();
+        let turn = self.world.turn(&optimum, measured)?;
+        let at = self.world.spent_s;
+        let is_lull = self.lulls.iter().any(|(from, until)| (*from..*until).contains(&at));
+        let truth = Self::truth(candidate);
+        let gain = if is_lull { truth.min(LULL) } else { truth };
+        Ok(Turn { score: turn.score + gain, ..turn })
     }
 
     fn propose(&mut self, best: &Point) -> Vec<Proposal> {
@@ -96,7 +129,7 @@ impl Arena for Proof {
     }
 
     fn spent(&self) -> Duration {
-        self.0.spent()
+        self.world.spent()
     }
 
     fn is_stopped(&self) -> bool {
@@ -107,12 +140,13 @@ impl Arena for Proof {
 /// A gain of a third, as the proof's, is found in two minutes in at least 95 of 100 seeds, where starts differ by as much.
 #[test]
 fn a_third_is_found_in_two_minutes() {
-    let is_found = |seed: &u64| {
-        let mut arena = Proof(world(*seed));
-        let base: Point = vec![0, 0, 0, 0, 1, 0, 0];
-        let found = search(&mut arena, &base, plan(120)).unwrap();
-        Proof::truth(&taken(&found, &base)) > 0.24
-    };
-    let found = (0..100).filter(is_found).count();
+    let found = (0..100).filter(|seed| Proof::new(*seed).found() > 0.24).count();
+    assert!(found >= 95, "{found} of 100");
+}
+
+/// The same where for some seconds of every minute the host makes all structures alike, in at least 95 of 100.
+#[test]
+fn lulls_do_not_hide_it() {
+    let found = (0..100).filter(|seed| Proof::with_lulls(*seed).found() > 0.24).count();
     assert!(found >= 95, "{found} of 100");
 }
