@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::args::{Args, Goal};
-use super::runs::Runs;
+use super::runs::{Runs, cpu_ratio};
 use super::search::{End, Estimate, Found, Point, Race, Runner};
 use super::space::Space;
 use super::write::unified;
@@ -226,6 +226,7 @@ impl Report<'_> {
                     "gain_pct": percent(estimate.mid, estimate.pairs > 0),
                     "gain_low_pct": percent(estimate.low, true),
                     "gain_high_pct": percent(estimate.high, true),
+                    "cpu_ratio": cpu_ratio(&runner.thrift),
                     "won": race.winner == Some(j),
                     "trouble": runner.trouble,
                     "limited_by": self.runs.seen(&runner.proposal.candidate).map(|seen| &seen.limit.words),
@@ -273,7 +274,8 @@ impl Report<'_> {
 
 fn told(runner: &Runner) -> String {
     let estimate = runner.estimate(TOLD);
-    if estimate.pairs == 0 { "not run".into() } else { estimate.words() }
+    let cpu = cpu_ratio(&runner.thrift).map_or_else(String::new, |ratio| format!(", CPU time × {ratio:.2}"));
+    if estimate.pairs == 0 { "not run".into() } else { estimate.words() + &cpu }
 }
 
 fn percent(ln: f64, is_known: bool) -> Option<f64> {

@@ -11,10 +11,13 @@ use super::bound::{About, Bound, Figure};
 use super::candidates::Candidates;
 use super::progress::Progress;
 use super::propose::{Seen, proposals};
-use super::search::{Arena, News, Point, Proposal, Turn};
+use super::search::{Arena, Estimate, News, Point, Proposal, Turn};
 use super::space::Space;
 use crate::cli::work::{Against, Course, Measured, Session};
 
+/// What half the CPU time is worth for latency: as much as 5 % of it. Less than that is hardly told apart there in any time, and of
+/// two such files nobody wants the one whose threads look for work all day.
+const THRIFT: f64 = 0.07;
 /// The shortest cell that says anything.
 const CELL_MIN: Duration = Duration::from_millis(20);
 
@@ -125,6 +128,7 @@ fn turn(goal: Goal, bounds: &[Bound], cells: &[Measured], sizes: f64) -> Result<
         Goal::Latency => (-first.p50_us.max(1e-3).ln(), -first.p99_us.max(1e-3).ln()),
         Goal::Efficiency => (-cpu, rate),
     };
+    let thrift = if goal == Goal::Latency { -THRIFT * cpu } else { 0.0 };
     let missed = bounds.iter().filter_map(|bound| {
         let About::Figure(figure) = bound.about else { return None };
         let has = match figure {
@@ -139,7 +143,13 @@ fn turn(goal: Goal, bounds: &[Bound], cells: &[Measured], sizes: f64) -> Result<
     // A bound on sizes either holds or does not; how near it is says nothing.
     let excess =
         missed.fold(f64::NEG_INFINITY, f64::max).max(if sizes > 0.0 { sizes } else { f64::NEG_INFINITY });
-    Ok(Turn { score, guard, excess: excess.max(-1.0) })
+    Ok(Turn { score, thrift, guard, excess: excess.max(-1.0) })
+}
+
+/// How much CPU time a candidate takes beside another, by the difference of their thrift; `None` where nothing is told by that.
+pub fn cpu_ratio(thrift: &[f64]) -> Option<f64> {
+    let middle = Estimate::of(thrift, 0.5).mid;
+    (middle != 0.0).then(|| (-middle / THRIFT).exp())
 }
 
 /// CPU seconds of both sides for 10⁹ bytes.

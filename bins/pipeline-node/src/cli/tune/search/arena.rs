@@ -12,6 +12,8 @@ pub type Point = Vec<u8>;
 pub struct Turn {
     /// The goal; more is better.
     pub score: f64,
+    /// What it saves besides, where the goal hardly tells two apart: counts when one is chosen, and never for old against new.
+    pub thrift: f64,
     /// What must not fall by more than the slack of the goal (throughput, or one over p99); 0 where nothing is guarded.
     pub guard: f64,
     /// How far the worst of the bounds on figures is missed; at most 0 where all hold.
@@ -26,7 +28,12 @@ impl Turn {
     /// The mean of several; of none there is none.
     pub fn mean(of: &[Self]) -> Option<Self> {
         let mean = |what: fn(&Self) -> f64| of.iter().map(what).sum::<f64>() / of.len() as f64;
-        let all = || Self { score: mean(|t| t.score), guard: mean(|t| t.guard), excess: mean(|t| t.excess) };
+        let all = || Self {
+            score: mean(|t| t.score),
+            thrift: mean(|t| t.thrift),
+            guard: mean(|t| t.guard),
+            excess: mean(|t| t.excess),
+        };
         (!of.is_empty()).then(all)
     }
 

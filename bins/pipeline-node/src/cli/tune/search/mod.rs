@@ -40,6 +40,10 @@ pub const WORTH: f64 = 0.02;
 const FIXED_MAX: Duration = Duration::from_millis(300);
 /// Challengers of a race, at most.
 const FIELD_MAX: usize = 16;
+/// Whoever is behind the winner by no more, as a logarithm, may be better after all.
+const NEAR: f64 = 0.25;
+/// So many of them, at most.
+const RIVALS_MAX: usize = 4;
 /// A race takes this share of the time that is left for searching, at most.
 const RACE_SHARE: f64 = 0.5;
 
@@ -111,7 +115,13 @@ pub enum End {
 /// # Errors
 /// Why the base cannot run.
 pub fn search(arena: &mut dyn Arena, base: &Point, plan: Plan) -> Result<Found, String> {
-    let mut state = State { best: base.clone(), gain: 0.0, memory: Memory::default(), races: Vec::new() };
+    let mut state = State {
+        best: base.clone(),
+        gain: 0.0,
+        memory: Memory::default(),
+        rivals: Vec::new(),
+        races: Vec::new(),
+    };
     state.memory.tried(base, usize::MAX);
     let begin = arena.spent();
     // Warms whatever there is to warm, and says what a turn costs.
@@ -133,11 +143,7 @@ pub fn search(arena: &mut dyn Arena, base: &Point, plan: Plan) -> Result<Found, 
         if room == 0 {
             break (End::Budget, pruning);
         }
-        let mut field = state.memory.pick(arena.propose(&state.best), &state.best, room);
-        if field.is_empty() {
-            state.memory.look_again();
-            field = state.memory.pick(arena.propose(&state.best), &state.best, room);
-        }
+        let field = state.field(arena, room);
         if field.is_empty() || arena.is_stopped() {
             break (End::Exhausted, pruning);
         }
@@ -182,10 +188,28 @@ struct State {
     /// Of the best against the base, by the races it has won.
     gain: f64,
     memory: Memory,
+    /// Those who were hardly behind the winner of the last race.
+    rivals: Vec<Proposal>,
     races: Vec<Race>,
 }
 
 impl State {
+    /// Who runs next: rivals among themselves, as there are few of them and much time for each; else those that have not run; else
+    /// those that were sent off after a glance.
+    fn field(&mut self, arena: &mut dyn Arena, room: usize) -> Vec<Proposal> {
+        let mut rivals = std::mem::take(&mut self.rivals);
+        rivals.truncate(room);
+        if !rivals.is_empty() {
+            return rivals;
+        }
+        let field = self.memory.pick(arena.propose(&self.best), &self.best, room);
+        if !field.is_empty() {
+            return field;
+        }
+        self.memory.look_again();
+        self.memory.pick(arena.propose(&self.best), &self.best, room)
+    }
+
     /// Runs a race; answers how many turns it took.
     fn race(&mut self, arena: &mut dyn Arena, field: Vec<Proposal>, rules: Rules) -> u32 {
         arena.tell(&News::Race { field: field.len() });
@@ -194,12 +218,26 @@ impl State {
         let best = self.best.clone();
         if let Some(winner) = outcome.winner.map(|winner| &outcome.runners[winner]) {
             self.best = winner.proposal.candidate.clone();
+            if rules.more == More::Oftener {
+                self.rivals = rivals(&outcome.runners, winner, rules.slack);
+            }
             self.gain += winner.estimate(SURE).mid;
             arena.tell(&News::Best { candidate: &self.best, gain: self.gain });
         }
         self.races.push(Race { best, runners: outcome.runners, winner: outcome.winner });
         outcome.turns
     }
+}
+
+/// Whoever may be better than the winner after all, best first: a race may end after two rounds, and by accident a start is worth a
+/// fifth more or less.
+fn rivals(runners: &[Runner], winner: &Runner, slack: f64) -> Vec<Proposal> {
+    let least = winner.rank(slack) - NEAR;
+    let is_near = |runner: &&Runner| !std::ptr::eq(*runner, winner) && runner.rank(slack) >= least;
+    let has_run = |runner: &&Runner| runner.trouble.is_none() && !runner.differences.is_empty();
+    let mut near: Vec<&Runner> = runners.iter().filter(has_run).filter(is_near).collect();
+    near.sort_by(|a, b| b.rank(slack).total_cmp(&a.rank(slack)));
+    near.into_iter().take(RIVALS_MAX).map(|runner| runner.proposal.clone()).collect()
 }
 
 /// How large a field there is time for. A field of n costs n + 1 turns, then a third and two unions of twice as much, then

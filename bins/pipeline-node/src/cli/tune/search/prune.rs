@@ -72,7 +72,7 @@ fn of(
         let why = "taken back: does it cost anything?".to_owned();
         let mut runner = Runner::new(Proposal { candidate, hope: 0.0, why });
         let is_free = is_free(arena, best, &mut runner, rules)
-            && (!must_be_seen || is_seen(&runner.estimate(CONFIDENCE)));
+            && (!must_be_seen || is_seen(&runner.appeal(CONFIDENCE)));
         let next = runner.proposal.candidate.clone();
         tried.push(Race { best: best.clone(), runners: vec![runner], winner: is_free.then_some(0) });
         match is_free {
@@ -110,12 +110,12 @@ fn is_free(arena: &mut dyn Arena, best: &Point, runner: &mut Runner, rules: Rule
         if runner.trouble.is_some() || !runner.keeps(rules.slack) {
             return false;
         }
-        let estimate = runner.estimate(CONFIDENCE);
+        let appeal = runner.appeal(CONFIDENCE);
         let is_lost = runner.differences.len() >= LOST_ROUNDS
             && runner.differences.iter().all(|difference| *difference < -WORTH);
-        if is_lost || estimate.high < 0.0 {
+        if is_lost || appeal.high < 0.0 {
             return false;
         }
     }
-    runner.estimate(CONFIDENCE).mid > -WORTH / 2.0
+    runner.appeal(CONFIDENCE).mid > -WORTH / 2.0
 }

@@ -35,6 +35,8 @@ pub struct Runner {
     pub proposal: Proposal,
     /// By round: how much better than the best so far.
     pub differences: Vec<f64>,
+    /// By round: how much more it saves.
+    pub thrift: Vec<f64>,
     /// By round: how much its guard is above that of the best so far.
     pub guards: Vec<f64>,
     /// By round: how far its bounds are missed, beyond what the best so far misses them by.
@@ -94,12 +96,19 @@ impl Runner {
     /// A challenger that has not run.
     pub fn new(proposal: Proposal) -> Self {
         let none = Vec::new;
-        Self { proposal, differences: none(), guards: none(), excess: none(), trouble: None }
+        Self { proposal, differences: none(), thrift: none(), guards: none(), excess: none(), trouble: None }
     }
 
     /// How much better than the best so far it was.
     pub fn estimate(&self, confidence: f64) -> Estimate {
         Estimate::of(&self.differences, confidence)
+    }
+
+    /// The same with what it saves: what it is chosen by.
+    pub fn appeal(&self, confidence: f64) -> Estimate {
+        let all: Vec<f64> =
+            self.differences.iter().zip(&self.thrift).map(|(gain, saved)| gain + saved).collect();
+        Estimate::of(&all, confidence)
     }
 
     /// Whether it keeps to what is guarded and bounded, as far as is known.
@@ -109,12 +118,14 @@ impl Runner {
 
     fn note(&mut self, turn: Turn, best: Turn) {
         self.differences.push(turn.worth() - best.worth());
+        self.thrift.push(turn.thrift - best.thrift);
         self.guards.push(turn.guard - best.guard);
         self.excess.push(turn.excess - best.excess.max(0.0));
     }
 
-    fn rank(&self, slack: f64) -> f64 {
-        if self.keeps(slack) { self.estimate(CONFIDENCE).mid } else { f64::NEG_INFINITY }
+    /// How it stands among others; minus infinity if it is out.
+    pub fn rank(&self, slack: f64) -> f64 {
+        if self.keeps(slack) { self.appeal(CONFIDENCE).mid } else { f64::NEG_INFINITY }
     }
 
     /// Better by far in each of at least so many rounds.
@@ -122,18 +133,22 @@ impl Runner {
         self.differences.len() >= rounds && self.differences.iter().all(|difference| *difference > CLEAR)
     }
 
-    /// Whether the duel is over, and how.
-    fn decided(&self, slack: f64) -> Option<bool> {
-        if !self.keeps(slack) {
+    /// Whether the duel is over, and how. What is not seen in all its rounds is lost; where starts differ so much that little is
+    /// seen in them, their middle decides: whoever was there first is not better for that.
+    fn decided(&self, rules: Rules) -> Option<bool> {
+        if !self.keeps(rules.slack) {
             return Some(false);
         }
         let rounds = self.differences.len();
-        let estimate = self.estimate(CONFIDENCE);
+        let appeal = self.appeal(CONFIDENCE);
         let is_lost = rounds >= 3 && self.differences.iter().all(|difference| *difference < -SMALL);
-        if self.is_clear(LEAP_ROUNDS) || estimate.low > 0.0 && estimate.mid > SMALL {
+        if self.is_clear(LEAP_ROUNDS) || appeal.low > 0.0 && appeal.mid > SMALL {
             return Some(true);
         }
-        (is_lost || estimate.high < SMALL || rounds >= DUEL_ROUNDS).then_some(false)
+        if is_lost || appeal.high < SMALL {
+            return Some(false);
+        }
+        (rounds >= DUEL_ROUNDS).then_some(rules.more == More::Oftener && appeal.mid > SMALL)
     }
 }
 
@@ -168,7 +183,7 @@ pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Ru
         outcome.turns += turns;
         alive.retain(|i| outcome.runners[*i].trouble.is_none());
         if let [last] = alive[..] {
-            if let Some(has_won) = outcome.runners[last].decided(rules.slack) {
+            if let Some(has_won) = outcome.runners[last].decided(rules) {
                 outcome.winner = has_won.then_some(last);
                 return outcome;
             }
@@ -294,5 +309,10 @@ fn at_time(own: &[(f64, Turn)], at: f64) -> Turn {
     let ((t0, a), (t1, b)) = (own[before], own[after]);
     let share = if t1 > t0 { ((at - t0) / (t1 - t0)).clamp(0.0, 1.0) } else { 0.0 };
     let mix = |a: f64, b: f64| a + (b - a) * share;
-    Turn { score: mix(a.score, b.score), guard: mix(a.guard, b.guard), excess: mix(a.excess, b.excess) }
+    Turn {
+        score: mix(a.score, b.score),
+        thrift: mix(a.thrift, b.thrift),
+        guard: mix(a.guard, b.guard),
+        excess: mix(a.excess, b.excess),
+    }
 }

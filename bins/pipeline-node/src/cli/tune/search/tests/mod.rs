@@ -75,7 +75,7 @@ impl Arena for Synthetic {
         let accident = if self.draw.below(20) == 0 { -0.5 } else { 0.0 };
         let start = self.starts[self.draw.below(self.starts.len() as u64) as usize];
         let score = self.truth(candidate) + noise + accident + self.machine() - start;
-        Ok(Turn { score, guard: -self.guard * f64::from(candidate[0]), excess: 0.0 })
+        Ok(Turn { score, thrift: 0.0, guard: -self.guard * f64::from(candidate[0]), excess: 0.0 })
     }
 
     fn propose(&mut self, best: &Point) -> Vec<Proposal> {
