@@ -42,8 +42,10 @@ const FIXED_MAX: Duration = Duration::from_millis(300);
 const FIELD_MAX: usize = 16;
 /// Whoever is behind the winner by no more, as a logarithm, may be better after all.
 const NEAR: f64 = 0.25;
-/// So many of them, at most.
-const RIVALS_MAX: usize = 4;
+/// So many of them, at most: one more duel, or a small race where starts differ.
+const RIVALS_MAX: usize = 1;
+/// See [`RIVALS_MAX`].
+const RIVALS_STARTS_MAX: usize = 4;
 /// A race takes this share of the time that is left for searching, at most.
 const RACE_SHARE: f64 = 0.5;
 
@@ -218,9 +220,7 @@ impl State {
         let best = self.best.clone();
         if let Some(winner) = outcome.winner.map(|winner| &outcome.runners[winner]) {
             self.best = winner.proposal.candidate.clone();
-            if rules.more == More::Oftener {
-                self.rivals = rivals(&outcome.runners, winner, rules.slack);
-            }
+            self.rivals = rivals(&outcome.runners, winner, rules);
             self.gain += winner.estimate(SURE).mid;
             arena.tell(&News::Best { candidate: &self.best, gain: self.gain });
         }
@@ -231,13 +231,15 @@ impl State {
 
 /// Whoever may be better than the winner after all, best first: a race may end after two rounds, and by accident a start is worth a
 /// fifth more or less.
-fn rivals(runners: &[Runner], winner: &Runner, slack: f64) -> Vec<Proposal> {
-    let least = winner.rank(slack) - NEAR;
-    let is_near = |runner: &&Runner| !std::ptr::eq(*runner, winner) && runner.rank(slack) >= least;
+fn rivals(runners: &[Runner], winner: &Runner, rules: Rules) -> Vec<Proposal> {
+    let rank = |runner: &Runner| runner.rank(rules.slack);
+    let least = rank(winner) - NEAR;
+    let is_near = |runner: &&Runner| !std::ptr::eq(*runner, winner) && rank(runner) >= least;
     let has_run = |runner: &&Runner| runner.trouble.is_none() && !runner.differences.is_empty();
     let mut near: Vec<&Runner> = runners.iter().filter(has_run).filter(is_near).collect();
-    near.sort_by(|a, b| b.rank(slack).total_cmp(&a.rank(slack)));
-    near.into_iter().take(RIVALS_MAX).map(|runner| runner.proposal.clone()).collect()
+    near.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+    let most = if rules.more == More::Longer { RIVALS_MAX } else { RIVALS_STARTS_MAX };
+    near.into_iter().take(most).map(|runner| runner.proposal.clone()).collect()
 }
 
 /// How large a field there is time for. A field of n costs n + 1 turns, then a third and two unions of twice as much, then

@@ -17,7 +17,7 @@ use super::interval::Estimate;
 /// A challenger has won a duel when its lower bound at this confidence is above. It is on its way, and not yet in the file: the
 /// end compares once more.
 const CONFIDENCE: f64 = 0.9;
-/// Rounds of a duel that are not decided: a difference that is not seen by then is not worth more time.
+/// Rounds of a duel, at most: a difference that is not seen by then is not worth more time.
 const DUEL_ROUNDS: usize = 8;
 /// Better by this in each of its rounds: no accident, whatever the noise.
 const CLEAR: f64 = 0.25;
@@ -133,10 +133,10 @@ impl Runner {
         self.differences.len() >= rounds && self.differences.iter().all(|difference| *difference > CLEAR)
     }
 
-    /// Whether the duel is over, and how. What is not seen in all its rounds is lost; where starts differ so much that little is
-    /// seen in them, their middle decides: whoever was there first is not better for that.
-    fn decided(&self, rules: Rules) -> Option<bool> {
-        if !self.keeps(rules.slack) {
+    /// Whether the duel is over, and how. What all its rounds do not decide is decided by their middle: whoever was there first is
+    /// not better for that.
+    fn decided(&self, slack: f64) -> Option<bool> {
+        if !self.keeps(slack) {
             return Some(false);
         }
         let rounds = self.differences.len();
@@ -148,7 +148,7 @@ impl Runner {
         if is_lost || appeal.high < SMALL {
             return Some(false);
         }
-        (rounds >= DUEL_ROUNDS).then_some(rules.more == More::Oftener && appeal.mid > SMALL)
+        (rounds >= DUEL_ROUNDS).then_some(appeal.mid > SMALL)
     }
 }
 
@@ -183,7 +183,7 @@ pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Ru
         outcome.turns += turns;
         alive.retain(|i| outcome.runners[*i].trouble.is_none());
         if let [last] = alive[..] {
-            if let Some(has_won) = outcome.runners[last].decided(rules) {
+            if let Some(has_won) = outcome.runners[last].decided(rules.slack) {
                 outcome.winner = has_won.then_some(last);
                 return outcome;
             }
