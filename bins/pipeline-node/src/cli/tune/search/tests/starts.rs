@@ -31,11 +31,11 @@ fn found(budget_s: u64, within: f64) -> usize {
     (0..100).filter(is_found).count()
 }
 
-/// Starts that differ by a fifth, one from the other: in two minutes it comes within 25 % of the optimum, in ten within 10 %, in half
-/// an hour within 5 %, in at least 95 of 100 seeds; what is nearer cannot be told from it in that time.
+/// Starts that differ by a fifth, one from the other: in two minutes it comes within 25 % of the optimum, in ten within 5 %, in at
+/// least 95 of 100 seeds; what is nearer cannot be told from it in that time.
 #[test]
 fn starts_that_differ() {
-    for (budget_s, within) in [(120, 0.25), (600, 0.1), (1800, 0.05)] {
+    for (budget_s, within) in [(120, 0.25), (600, 0.05)] {
         let found = found(budget_s, within);
         assert!(found >= 95, "{found} of 100 within {within} in {budget_s} s");
     }
