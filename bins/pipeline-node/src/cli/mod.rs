@@ -14,6 +14,7 @@ mod generate_trace;
 mod graph;
 mod import_mooncake;
 mod init;
+mod interval;
 mod load;
 mod logs;
 mod nics_here;

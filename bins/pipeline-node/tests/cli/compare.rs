@@ -79,6 +79,12 @@ fn rounds_one_by_one() {
         assert!(object.get("ceiling_p50_us").is_none(), "{object}");
     }
     assert_eq!(told.len(), 2);
+    // Against the first file, pair by pair: of two rounds the middle is the mean, of logarithms, and there are no ends.
+    let rounds = |i: usize| [0, 1].map(|round| told[i]["p50_us_rounds"][round].as_f64().unwrap().ln());
+    let pct = 100.0 * (((rounds(1)[0] - rounds(0)[0] + rounds(1)[1] - rounds(0)[1]) / 2.0).exp() - 1.0);
+    let [first, second] = [0, 1].map(|i| &told[i]["p50_us_against_first"]);
+    assert!(first.is_null() && (number(second, "pct") - pct).abs() < 1e-6, "{pct}: {second}");
+    assert_eq!((&second["pairs"], &second["low_pct"]), (&2.into(), &Value::Null));
 }
 
 /// Every column is there with its unit and makes sense, alone and beside the others: run-to-completion passes one queue, a

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use super::entrant::Why;
 use super::figure::Figure;
+use super::pairs::against_first;
 use super::report::{Column, Place, Row};
 use crate::cli::exit::Failure;
+use crate::cli::interval::Estimate;
 use crate::cli::load::Waiting;
 
 /// An object whose keys stay in their order: a model is found at the head of its line.
@@ -25,9 +27,11 @@ impl Serialize for Object {
 /// 71: what cannot be written as JSON, which no figure is.
 pub fn json(rows: &[Row<'_>], columns: &[Column], place: Place, rounds: Counted) -> Result<String, Failure> {
     let bare = rows.iter().find(|row| row.file.is_none());
-    let files = rows.iter().filter(|row| row.file.is_some());
-    let line =
-        |row| serde_json::to_string(&object(row, bare, columns, place, rounds)).map(|line| line + "\n");
+    let files = (0..rows.len()).filter(|row| rows[*row].file.is_some());
+    let line = |row| {
+        let object = object((rows, row), bare, columns, place, rounds);
+        serde_json::to_string(&object).map(|line| line + "\n")
+    };
     files.map(line).collect::<Result<String, _>>().map_err(Failure::system)
 }
 
@@ -43,12 +47,13 @@ pub struct Counted {
 }
 
 fn object(
-    row: &Row<'_>,
+    (rows, at): (&[Row<'_>], usize),
     bare: Option<&Row<'_>>,
     columns: &[Column],
     place: Place,
     rounds: Counted,
 ) -> Object {
+    let row = &rows[at];
     let mut object = Vec::new();
     let mut put = |key: &str, value: Value| object.push((key.to_owned(), value));
     put("model", json!(row.model));
@@ -60,6 +65,7 @@ fn object(
             put(&format!("{}_least", column.key), json!(figure.map(|f| f.least)));
             put(&format!("{}_most", column.key), json!(figure.map(|f| f.most)));
             put(&format!("{}_rounds", column.key), json!(column.rounds(row)));
+            put(&format!("{}_against_first", column.key), against(against_first(column, rows, at)));
         }
         if let Some(ceiling) = bare.and_then(|bare| column.of(bare)) {
             put(&format!("ceiling_{}", column.key), median(Some(ceiling)));
@@ -81,6 +87,15 @@ fn object(
     put("not_applicable", json!(why.is_some_and(|why| matches!(why, Why::NotApplicable(_)))));
     put("why", json!(why.map(|why| why.text())));
     Object(object)
+}
+
+/// Percent; ends that so few rounds do not have are null.
+fn against(first: Option<Estimate>) -> Value {
+    let percent = |ln: f64| ln.is_finite().then(|| 100.0 * (ln.exp() - 1.0));
+    first.map_or(Value::Null, |estimate| {
+        let Estimate { mid, low, high, pairs } = estimate;
+        json!({ "pct": percent(mid), "low_pct": percent(low), "high_pct": percent(high), "pairs": pairs })
+    })
 }
 
 /// Bytes are whole.

@@ -1,6 +1,7 @@
 //! The rows as markdown: each figure that has a spread with its least and most, and what the application has to do as a
 //! second table.
 
+use super::pairs;
 use super::report::{Column, Place, Row};
 use super::table::{spins, texts, value};
 
@@ -27,7 +28,7 @@ pub fn markdown(rows: &[Row<'_>], columns: &[Column], place: Place) -> String {
         line_of.resize(heads.len(), String::new());
         text += &line(&line_of);
     }
-    text + "\n" + &applications(rows)
+    format!("{text}\n{}{}", pairs::markdown(rows, columns), applications(rows))
 }
 
 /// `p50 us (one at a time)` is too long; the group says the unit, the head which.

@@ -8,6 +8,7 @@ mod entrant;
 mod figure;
 mod json;
 mod markdown;
+mod pairs;
 mod progress;
 mod report;
 mod rounds;
@@ -78,7 +79,7 @@ fn measure(args: &Args, course: &Course, entrants: &mut [Entrant]) -> Outcome {
     } else {
         let mark = if std::io::stdout().is_terminal() { Mark::Bold } else { Mark::Star };
         let table = table::table(&rows, &columns, place, mark);
-        format!("{table}# {left_out}\n{}", table::words(&rows, place))
+        format!("{table}# {left_out}\n{}{}", pairs::words(&rows, &columns), table::words(&rows, place))
     })
 }
 

@@ -5,7 +5,6 @@
 //! proposes them, and an [`Arena`] lets them run.
 
 mod arena;
-pub mod interval;
 mod memory;
 mod prune;
 mod race;
@@ -15,11 +14,13 @@ mod tests;
 use std::time::Duration;
 
 pub use arena::{Arena, News, Point, Proposal, Turn};
-pub use interval::Estimate;
 use memory::Memory;
 use prune::prune;
 pub use race::{More, Runner};
 use race::{Rules, keeps, race};
+
+pub use crate::cli::interval::Estimate;
+use crate::cli::interval::pairs_for;
 
 /// The share of the budget that belongs to old against new.
 const FINAL_SHARE: f64 = 0.2;
@@ -266,7 +267,7 @@ fn room(left: Duration, fixed: Duration, plan: Plan) -> usize {
 
 /// Pairs of the end: one more than it takes to be sure.
 fn final_pairs() -> u32 {
-    interval::pairs_for(SURE) as u32 + 1
+    pairs_for(SURE) as u32 + 1
 }
 
 /// Old and new in turns, until the budget is used up: all that has been seen before was seen while choosing, and so counts for

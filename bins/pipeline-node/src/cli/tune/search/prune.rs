@@ -6,8 +6,8 @@
 //! go when they are not seen to help; those that have run alone stay while it is not seen that they do not. Where there is no time to
 //! see what a change is worth, it stays.
 
+use super::Estimate;
 use super::arena::{Arena, Point, Proposal};
-use super::interval::Estimate;
 use super::race::{Rules, Runner, one_round};
 use super::{Race, WORTH};
 

@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
+use super::Estimate;
 use super::arena::{Arena, Point, Proposal, Turn};
-use super::interval::Estimate;
 
 /// A challenger has won a duel when its lower bound at this confidence is above. It is on its way, and not yet in the file: the
 /// end compares once more.
