@@ -18,6 +18,7 @@ mod interval;
 mod load;
 mod logs;
 mod nics_here;
+mod put;
 mod quantity;
 mod run;
 mod schema;

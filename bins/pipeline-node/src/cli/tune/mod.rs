@@ -17,7 +17,7 @@ mod space;
 mod stop;
 mod write;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,7 @@ use search::{End, Found, More, Plan, search};
 use space::Space;
 
 use super::exit::{Failure, Outcome};
+use super::put::{can_be_written, put};
 use super::work::args::{Work, WorkArgs};
 use super::work::{Against, Course, Over, Whom};
 use super::{file, logs, whatif};
@@ -61,7 +62,7 @@ pub fn run(args: &Args) -> Outcome {
     let source = args.file.source();
     let loaded = file::load(&source)?;
     loaded.runnable().map_err(|findings| file::refused(&findings))?;
-    can_be_written(args)?;
+    written_to(args).map_or(Ok(()), can_be_written)?;
     logs::install("warn", false);
     let work = WorkArgs { work: Some(usual_work(args)), ..args.work.clone() };
     let course = Course::new(&work)?;
@@ -163,14 +164,6 @@ fn written_to(args: &Args) -> Option<&Path> {
     args.write.as_ref().map(|to| to.as_deref().unwrap_or_else(|| args.file.path()))
 }
 
-/// Nobody waits for minutes to hear that a folder takes no file.
-fn can_be_written(args: &Args) -> Outcome {
-    let Some(to) = written_to(args) else { return Ok(()) };
-    let (_, beside) = beside(to);
-    let made = std::fs::write(&beside, "").and_then(|()| std::fs::remove_file(&beside));
-    made.map_err(|e| Failure::system(format!("{} cannot be written: {e}", to.display())))
-}
-
 /// The new text, which says what was measured, wherever it will stand.
 fn rewritten(args: &Args, space: &Space, found: &Found) -> Result<String, Failure> {
     let path = args.file.path();
@@ -194,29 +187,6 @@ fn rewritten(args: &Args, space: &Space, found: &Found) -> Result<String, Failur
 fn by_hand(changes: &[space::Change], why: &str) -> Failure {
     let set: String = changes.iter().map(|change| format!("\n  --set '{}'", change.set())).collect();
     Failure::failed(format!("the file cannot be rewritten ({why}); these overrides say the same:{set}"))
-}
-
-/// Where a file is, through a symbolic link, and the name of a new one beside it.
-fn beside(path: &Path) -> (PathBuf, PathBuf) {
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".tune-{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    (path, beside)
-}
-
-/// Writes a file as a whole, or not at all.
-fn put(path: &Path, text: &str) -> Result<(), String> {
-    let (path, beside) = beside(path);
-    let written = std::fs::write(&beside, text).and_then(|()| match std::fs::metadata(&path) {
-        Ok(old) => std::fs::set_permissions(&beside, old.permissions()),
-        Err(_) => Ok(()),
-    });
-    let done = written.and_then(|()| std::fs::rename(&beside, &path));
-    if done.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    done.map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// A flag that somebody may set.
