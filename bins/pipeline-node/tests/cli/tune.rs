@@ -137,6 +137,13 @@ fn refusals() {
         code_of == 71 && stderr.contains("/no/such/folder/new.toml cannot be written"),
         "{code_of} {stderr}"
     );
+    let begin = Instant::now();
+    let (code_of, stderr) = code(&["--what-if", "here", "--save", "/no/such/folder/costs.json"]);
+    assert!(
+        code_of == 71 && stderr.contains("/no/such/folder/costs.json cannot be written"),
+        "{code_of} {stderr}"
+    );
+    assert!(!stderr.contains("measuring") && begin.elapsed() < Duration::from_secs(10), "{stderr}");
     let wrong = File::new("version = 1\nuse = \"tpc\"\n");
     assert_eq!(failure(&["tune", "-c", &wrong.path()]).0, 78);
     let nobody = code(&["--target", "127.0.0.1:9", "--budget", "2s"]);

@@ -18,6 +18,7 @@ use super::trials::{Trial, middle, shapes, trials};
 use crate::cli::exit::Failure;
 use crate::cli::load::machine::machine;
 use crate::cli::load::tally::median;
+use crate::cli::put::put;
 use crate::cli::work::Against;
 
 /// Of the format.
@@ -157,12 +158,12 @@ impl Calibration {
         Ok(read)
     }
 
-    /// Writes it.
+    /// Writes it, as a whole or not at all.
     ///
     /// # Errors
     /// 71 when it cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).map_err(Failure::system)?;
-        std::fs::write(path, text + "\n").map_err(|e| Failure::system(format!("{}: {e}", path.display())))
+        put(path, &(text + "\n")).map_err(Failure::system)
     }
 }

@@ -25,6 +25,7 @@ pub use args::WhatIfArgs;
 
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::file::{self, print};
+use crate::cli::put::can_be_written;
 use crate::cli::tune;
 use crate::cli::work::{Application, Shape};
 use calibration::Calibration;
@@ -44,11 +45,13 @@ const WARM: f64 = 0.6;
 /// Runs it.
 ///
 /// # Errors
-/// 2 for options that do not go together, 78 for a file with findings, and what a calibration fails of.
+/// 2 for options that do not go together, 71 for a `--save` that cannot be written, 78 for a file with findings, and what a
+/// calibration fails of.
 pub fn run(args: &tune::Args) -> Outcome {
     let what_if = &args.what_if;
     let Some(site) = &what_if.what_if else { return Ok(()) };
     let shapes = what_if.shapes(&args.work)?;
+    what_if.save.as_deref().map_or(Ok(()), can_be_written)?;
     let given = what_if.calibration.as_deref().map(Calibration::load).transpose()?;
     if what_if.against.is_empty() {
         return elsewhere(args, site, &shapes, given);
