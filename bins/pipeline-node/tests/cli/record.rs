@@ -214,3 +214,19 @@ fn damaged_records_are_refused() {
         assert_eq!(failure(&[&["bench"], wrong].concat()).0, 2, "{wrong:?}");
     }
 }
+
+/// A replay that is recorded never writes over the record that it plays, by whatever name that is called.
+#[test]
+fn a_replay_is_not_recorded_over_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, other] = ["r.jsonl", "link"].map(|name| folder.path().join(name));
+    let text = "{\"pipeline_node_record\":1}\n{\"gap_ns\":5,\"requests\":[{\"op\":\"read\",\"peer\":\"a\",\"bytes\":8}]}\n";
+    std::fs::write(&path, text).unwrap();
+    std::os::unix::fs::symlink("r.jsonl", &other).unwrap();
+    let [file, link] = [&path, &other].map(|path| path.display().to_string());
+    for to in [&file, &link] {
+        let (code, stderr) = failure(&["bench", "--replay", &file, "--record", to]);
+        assert!(code == 2 && stderr.contains("name another file with --record"), "{code} {stderr}");
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}

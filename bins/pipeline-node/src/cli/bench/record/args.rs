@@ -1,10 +1,12 @@
 //! The options of records. Deliberately beside those of the loop: both take the target, `--memory`, `--json` and the thresholds.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
 use super::play::Pace;
+use crate::cli::exit::{Failure, Outcome};
 
 /// `--record`, `--replay` and what belongs to them.
 #[derive(Debug, Default, ClapArgs)]
@@ -33,6 +35,22 @@ pub struct RecordArgs {
 }
 
 impl RecordArgs {
+    /// Whether what is played would be written over while it plays: a record that somebody else may not be able to make again.
+    ///
+    /// # Errors
+    /// 2, with what to do.
+    pub fn plays_over_itself(&self) -> Outcome {
+        let place = |path: &Option<PathBuf>| {
+            path.as_ref().and_then(|path| std::fs::metadata(path).ok()).map(|file| (file.dev(), file.ino()))
+        };
+        match (place(&self.record), place(&self.replay)) {
+            (Some(made), Some(played)) if made == played => Err(Failure::usage(
+                "--record would write over what --replay plays; name another file with --record",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// How fast to play, with so many batches in flight if it is as fast as possible.
     pub fn pace(&self, depth: u64) -> Pace {
         if self.asap { Pace::Asap(depth) } else { Pace::Times(self.speed.unwrap_or(1.0)) }

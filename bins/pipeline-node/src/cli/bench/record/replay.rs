@@ -26,8 +26,9 @@ const PAGE: usize = 4096;
 /// Plays a record and prints the report.
 ///
 /// # Errors
-/// 65 for a record that makes no sense; else as [`crate::cli::bench::run`].
+/// 2 for one that would be written over by its own replay, 65 for one that makes no sense; else as [`crate::cli::bench::run`].
 pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
+    args.records.plays_over_itself()?;
     let record = Record::read(path).map_err(|e| refused(&e))?;
     let (needed, memory) = (largest(&record), args.memory);
     if needed > memory {
