@@ -194,7 +194,13 @@ fn open_segments(world: &Arc<World>, book: &Book, segments: &[SegmentConfig]) ->
         book.publish(world, &segment.name, region.id())?;
         if let SegmentKind::Dir { path, buffer, pull } = &segment.kind {
             let opened = Root::open(&segment.name, path, region.id(), *buffer, self::access(&segment.access));
-            let why = |e| format!("segment `{}`: folder {}: {e}", segment.name, path.display());
+            let why = |e: std::io::Error| {
+                let next = match e.kind() {
+                    std::io::ErrorKind::NotFound => format!("; make it: mkdir -p {}", path.display()),
+                    _ => String::new(),
+                };
+                format!("segment `{}`: folder {}: {e}{next}", segment.name, path.display())
+            };
             world.files.add(opened.map_err(|e| Error::Start(why(e)))?.pulling(*pull));
         }
     }

@@ -52,8 +52,9 @@ impl Guests {
         Self(Arc::new(Mutex::new(All { most, next: 0, guests: Vec::new() })))
     }
 
-    /// Runs the conversation of one more, for which another one goes if there are as many as there may be.
-    pub(crate) fn admit<F>(&self, converse: impl FnOnce(Place) -> F)
+    /// Runs the conversation of one more, for which another one goes if there are as many as there may be. Done when that has let
+    /// go of its connection, which a task that was ended does at its next turn: else a burst would be accepted before anybody goes.
+    pub(crate) async fn admit<F>(&self, converse: impl FnOnce(Place) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -74,6 +75,7 @@ impl Guests {
                 guest.task = Some(task);
             }
         });
+        tokio::task::yield_now().await;
     }
 }
 
@@ -137,34 +139,31 @@ mod tests {
     async fn who_goes_first() {
         let guests = Guests::new(3);
         let places = Arc::new(Mutex::new(Vec::new()));
-        let come = || {
+        let come = async || {
             let (places, ended) = (places.clone(), Arc::new(()));
             let lives = Arc::downgrade(&ended);
-            guests.admit(|place| async move {
+            let admitted = guests.admit(|place| async move {
                 let _ended = ended;
                 places.lock().unwrap().push(place);
                 pending().await
             });
+            admitted.await;
             lives
         };
-        let lives: Vec<_> = (0..3).map(|_| come()).collect();
-        tokio::task::yield_now().await;
+        let lives = [come().await, come().await, come().await];
         places.lock().unwrap()[0].asks();
         places.lock().unwrap()[1].is_answered();
         for (left, gone) in [([1, 2, 4], 3), ([1, 2, 5], 4)] {
-            come();
-            tokio::task::yield_now().await;
+            come().await;
             assert_eq!(numbers(&guests), left, "{gone} was silent");
         }
         places.lock().unwrap().iter().for_each(Place::asks);
-        come();
+        come().await;
         assert_eq!(numbers(&guests), [2, 5, 6], "the first has waited for longest");
-        tokio::task::yield_now().await;
         assert!(lives[0].upgrade().is_none() && lives[1].upgrade().is_some());
         places.lock().unwrap().clear();
         assert_eq!(numbers(&guests), [0; 0]);
-        let last = come();
-        tokio::task::yield_now().await;
+        let last = come().await;
         drop(guests);
         tokio::task::yield_now().await;
         assert!(last.upgrade().is_none());

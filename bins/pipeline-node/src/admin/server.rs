@@ -26,7 +26,7 @@ pub(crate) async fn serve(listener: StdListener, desk: Desk) {
     let (desk, guests) = (Arc::new(desk), Guests::new(CONNECTIONS_MAX));
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => guests.admit(|place| converse(stream, desk.clone(), place)),
+            Ok((stream, _)) => guests.admit(|place| converse(stream, desk.clone(), place)).await,
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => return,
             Err(_) => tokio::time::sleep(SHORTAGE).await,
         }

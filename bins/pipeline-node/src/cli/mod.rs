@@ -51,6 +51,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_COMMI
 enum Command {
     Run(run::Args),
     Init(init::Args),
+    #[command(alias = "check")]
     Validate(validate::Args),
     Doctor(doctor::Args),
     Show(show::Args),

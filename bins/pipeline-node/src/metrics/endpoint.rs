@@ -54,7 +54,7 @@ pub(crate) async fn serve(listener: TcpListener, observer: Observer) {
     let guests = Guests::new(CONNECTIONS);
     loop {
         match listener.0.accept().await {
-            Ok((stream, from)) => guests.admit(|place| connection(stream, from, page.clone(), place)),
+            Ok((stream, from)) => guests.admit(|place| connection(stream, from, page.clone(), place)).await,
             Err(error) => {
                 tracing::debug!(%error, "a connection for metrics could not be accepted");
                 sleep(SHORT).await;

@@ -128,6 +128,8 @@ fn refusals() {
         (&["--budget", "1s"], "from 2s to 24h"),
         (&["--work", "seep"], "did you mean sweep?"),
         (&["--work", "latency", "--batch", "4"], "--batch"),
+        (&["--what-if", "here", "--write"], "cannot be used with '--write"),
+        (&["--what-if", "here", "--bound", "threads<=2"], "cannot be used with '--bound"),
     ] {
         let (code, stderr) = code(more);
         assert!(code == 2 && stderr.contains(what), "{more:?}: {code} {stderr}");

@@ -12,12 +12,13 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// A good file exits 0 and prints its plan: threads, and queues with what they hold.
+/// A good file exits 0 and prints its plan: threads, and queues with what they hold; `check`, as others call it, is the same.
 #[test]
 fn a_good_file_has_a_plan() {
     let (_dir, path) = file("version = 1\nuse = \"tcp\"\n");
     let plan = stdout(&["validate", path.to_str().unwrap()]);
     assert!(plan.contains("nic") && plan.contains("64 batches") && plan.contains("2048 slices"), "{plan}");
+    assert_eq!(stdout(&["check", path.to_str().unwrap()]), plan);
 }
 
 /// A bad file exits 78 with every finding at its place, on stderr; stdout stays empty.

@@ -47,7 +47,9 @@ impl Place {
         }
         let head = text.split('/').next().unwrap_or_default();
         let Some((peer, segment)) = head.rsplit_once(':') else { return Ok(Self::Local(text.into())) };
-        if peer.is_empty() || segment.is_empty() || segment.contains(']') {
+        // Names of segments begin with a letter: what is a number was meant as a port.
+        let is_port = segment.bytes().all(|b| b.is_ascii_digit());
+        if peer.is_empty() || is_port || segment.contains(']') {
             return Err(format!(
                 "`{text}` names no segment: write PEER:SEGMENT[/PATH], as in `10.0.0.2:7001:models/llama`; \
                  a local path with a colon starts with `./`"
@@ -102,7 +104,7 @@ mod tests {
         for text in ["a", "/a:b", "./a:b", "dir/a:b", ".", "-"] {
             assert_eq!(Place::parse(text), Ok(Place::Local(text.into())));
         }
-        for text in [":7001", "host:", "[::1]", ":", "host:/abs"] {
+        for text in [":7001", "host:", "[::1]", ":", "host:/abs", "10.0.0.2:7001", "[::1]:7001/models"] {
             assert!(Place::parse(text).unwrap_err().contains("PEER:SEGMENT"), "{text}");
         }
         for text in ["mooncake://10.0.0.2:15123:kv/", "mooncake://decode-0"] {

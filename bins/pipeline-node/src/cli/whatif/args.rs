@@ -17,13 +17,16 @@ const AGAINST: &str = "8x1MiBx4";
 const USUAL: [&str; 2] = ["64x64KiBx4", "8x1MiBx4"];
 const LATENCY: &str = "1x4KiBx1";
 
+/// What a model does not do: it changes no file, asks no target, and is done when it is done.
+const MEASURED: [&str; 8] = ["goal", "bound", "budget", "target", "segment", "live", "allow", "write"];
+
 /// See the file's head.
 #[derive(Debug, ClapArgs)]
 pub struct WhatIfArgs {
     /// Change nothing: say what would limit the file on another machine, and which sizes it would take there, by a model
     /// that is fed with costs measured on this one: 'cores=64 nics=8x400Gbit/s peers=1000 [rtt=20us] [memory=300GB/s]',
     /// or 'here'.
-    #[arg(long, value_name = "MACHINE", value_parser = Site::parse)]
+    #[arg(long, value_name = "MACHINE", value_parser = Site::parse, conflicts_with_all = MEASURED)]
     pub what_if: Option<Site>,
     /// With --what-if here: measure these files and print how far the model is off for each.
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "what_if")]
