@@ -70,6 +70,8 @@ pub struct Node {
     pub listen: String,
     /// Addresses told to peers; empty: the bound one.
     pub advertise: Vec<String>,
+    /// How long CPUs of this machine may take to wake while it runs; `None`: as the machine has it.
+    pub cpu_dma_latency: Option<Duration>,
 }
 
 /// `[limits]`: every table's size. Nothing grows beyond these.

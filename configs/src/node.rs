@@ -1,4 +1,4 @@
-//! `[node]`: who this node is and where it listens.
+//! `[node]`: who this node is, where it listens, and what it asks of its machine.
 
 use crate::body::{self, Form};
 use crate::config::Node;
@@ -37,6 +37,15 @@ pub const KEYS: &[Key] = &[
         change: Change::Rebuild,
         ..Key::PLAIN
     },
+    Key {
+        name: "cpu_dma_latency",
+        kind: Kind::Time { min_ns: 0, max_ns: 1_000_000_000 },
+        default: None,
+        required: false,
+        doc: "While the node runs, no CPU of this machine sleeps so deeply that it takes longer to wake (whole microseconds): holds /dev/cpu_dma_latency, which takes root. 0 keeps all CPUs awake, which costs power; what it brings is in docs/tuning.md.",
+        change: Change::Restart,
+        ..Key::PLAIN
+    },
 ];
 
 /// Reads it; without the table all defaults hold.
@@ -54,5 +63,6 @@ pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> Node {
         name,
         listen: body.values.text("listen").unwrap_or("127.0.0.1:0").to_owned(),
         advertise: body.values.texts("advertise").to_vec(),
+        cpu_dma_latency: body.values.time("cpu_dma_latency"),
     }
 }

@@ -33,7 +33,7 @@ pub const TOP: &[&str] = &[
 
 /// Tables of which there is one, with all their keys.
 const SINGLE: &[(&str, &[Key], &str)] = &[
-    ("node", node::KEYS, "Who this node is, and where it listens."),
+    ("node", node::KEYS, "Who this node is, where it listens, and what it asks of its machine."),
     (
         "limits",
         limits::KEYS,

@@ -25,6 +25,7 @@ use pipeline_transports::control::SharedKey;
 use pipeline_transports::memory::Memory;
 use pipeline_transports::{Access, Regions, Transport};
 
+use crate::awake::Awake;
 use crate::error::Error;
 use crate::memory::Book;
 
@@ -43,6 +44,7 @@ pub(crate) struct Parts {
     pub(crate) graph: Arc<RwLock<Graph<Key>>>,
     pub(crate) control: Control,
     pub(crate) book: Book,
+    pub(crate) awake: Option<Awake>,
 }
 
 /// What is put around a part, by its name.
@@ -66,6 +68,7 @@ pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
         return Err(Error::Start(first.clone()));
     }
     let config = Arc::new(config);
+    let awake = config.node.cpu_dma_latency.map(Awake::hold).transpose()?;
     let (events, hear) = bounded(EVENTS);
     let world = Arc::new(world(&config, events, wrap)?);
     let crews = Crews::start(&config.blueprint).map_err(|e| Error::Start(e.to_string()))?;
@@ -92,7 +95,7 @@ pub(crate) fn start(config: Config, wrap: Wrap<'_>) -> Result<Parts, Error> {
     // After the graph: control dials for seats that have opened their boxes.
     let control = Control::start(world.clone(), settings(&config)?, hear)?;
     control.pull_by(client.clone());
-    Ok(Parts { world, config, client, graph: Arc::new(RwLock::new(graph)), control, book })
+    Ok(Parts { world, config, client, graph: Arc::new(RwLock::new(graph)), control, book, awake })
 }
 
 /// The tables and transports of a node, sized by `[limits]`.

@@ -22,6 +22,7 @@ use pipeline_transports::memory::{Memory, Region};
 
 use crate::admin::Claim;
 use crate::assemble::{self, Parts, Wrap};
+use crate::awake::Awake;
 use crate::drain::{self, DrainReport};
 use crate::error::Error;
 use crate::memory::Book;
@@ -50,6 +51,8 @@ pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) graph: Arc<RwLock<pipeline_graph::Engine<Key>>>,
     book: Book,
+    /// Held, and given back with the node.
+    _awake: Option<Awake>,
     /// Where metrics are served.
     pub(crate) metrics: OnceLock<SocketAddr>,
     /// The admin socket.
@@ -93,10 +96,11 @@ impl Engine {
     }
 
     pub(crate) fn start_wrapped(config: Config, wrap: Wrap<'_>) -> Result<Self, Error> {
-        let Parts { world, config, client, graph, control, book } = assemble::start(config, wrap)?;
+        let Parts { world, config, client, graph, control, book, awake: _awake } =
+            assemble::start(config, wrap)?;
         let metrics = OnceLock::new();
         let admin = Mutex::default();
-        let inner = Inner { world, control, config, client, graph, book, metrics, admin };
+        let inner = Inner { world, control, config, client, graph, book, _awake, metrics, admin };
         let engine = Self { inner: Arc::new(inner) };
         if let Some(listen) = &engine.inner.config.metrics_listen {
             engine.serve_metrics(listen)?;

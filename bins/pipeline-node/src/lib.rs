@@ -43,6 +43,7 @@
 
 pub mod admin;
 mod assemble;
+mod awake;
 pub mod directory;
 mod drain;
 mod engine;

@@ -12,6 +12,7 @@ mod failures;
 mod file;
 mod generate_trace;
 mod graph;
+mod idle;
 mod import_mooncake;
 mod init;
 mod interval;

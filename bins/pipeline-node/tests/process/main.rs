@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "each test program uses some of it")]
 #[path = "../../../../tests/tests/engine/audience.rs"]
 mod audience;
+mod awake;
 mod clocks;
 mod delivery;
 mod fork;

@@ -15,6 +15,7 @@ const SPARE_FILES: u64 = 64;
 pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
     let mut verdicts = listeners(config, on);
     verdicts.extend([nofile(config, on), cpus(config, on)]);
+    verdicts.extend(idle(config, on));
     verdicts.extend(pinning(config, on));
     verdicts.extend(nics(config, on));
     verdicts.extend(rdma(config, on));
@@ -101,6 +102,28 @@ fn cpus(config: &Config, on: &Machine) -> Verdict {
         return Verdict::ill("cpus", said, mend);
     }
     Verdict::well("cpus", said)
+}
+
+/// What a wake-up costs here, of files that have threads which sleep, and whether one may have what it asks for instead.
+fn idle(config: &Config, on: &Machine) -> Option<Verdict> {
+    if let Some(latency) = config.node.cpu_dma_latency {
+        let asked = format!("CPUs are asked to wake within {} us while the node runs", latency.as_micros());
+        let device = on.root.join("dev/cpu_dma_latency");
+        return Some(match std::fs::OpenOptions::new().write(true).open(&device) {
+            Ok(_) => Verdict::well("idle", asked),
+            Err(why) => Verdict::ill(
+                "idle",
+                format!("{asked}, and {} cannot be written: {why}", device.display()),
+                "run it as root, or as a user who may write that file; or leave [node] cpu_dma_latency out",
+            ),
+        });
+    }
+    let sleeps = |p: &PoolDecl| p.wait.park_ns > 0 || p.kind == PoolKind::Stealing;
+    let words = on.idle.words().filter(|_| config.blueprint.pools.iter().any(sleeps))?;
+    Some(match on.idle.mend() {
+        Some(mend) => Verdict::could_be_better("idle", words, mend),
+        None => Verdict::well("idle", words),
+    })
 }
 
 fn pinning(config: &Config, on: &Machine) -> Vec<Verdict> {
@@ -290,6 +313,7 @@ fn io_uring(on: &Machine) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::idle::Idle;
     use pipeline_configs::{Options, load_str};
     use pipeline_graph::Cpus;
     use pipeline_stages::catalog::catalog;
@@ -312,6 +336,7 @@ mod tests {
             cpus: Cpus { allowed: (0..8).collect(), quota: None },
             ptrace_scope: Some(0),
             io_uring: true,
+            idle: Idle::Polls(200_000),
             root: root.path().to_path_buf(),
             interfaces: Some([eth0(true)].into_iter().collect()),
             bind: |_| Ok(()),
@@ -331,7 +356,7 @@ mod tests {
         let text = format!("version = 1\nuse = \"{preset}\"\n{text}");
         let loaded = load_str("t", &text, &catalog(), &Options::default()).unwrap_or_else(|f| panic!("{f}"));
         let verdicts = all(&loaded.config, on);
-        assert!(verdicts.iter().all(|v| v.ok == v.mend.is_empty()), "each error has a mend: {verdicts:?}");
+        assert!(verdicts.iter().all(|v| v.ok || !v.mend.is_empty()), "each error has a mend: {verdicts:?}");
         verdicts.iter().filter(|v| !v.ok).map(|v| v.check).collect()
     }
 
@@ -347,13 +372,36 @@ mod tests {
         assert_eq!(ills("gpu_rdma", gpu, &machine), [""; 0]);
     }
 
+    /// CPUs that are slow to wake are a hint, and no error, for files whose threads sleep; else they are not spoken of.
+    #[test]
+    fn slow_wake_ups_are_a_hint() {
+        let (_root, mut machine) = good();
+        let told = |text: &str, on: &Machine| {
+            let text = format!("version = 1\nuse = \"tcp\"\n{text}");
+            let loaded =
+                load_str("t", &text, &catalog(), &Options::default()).unwrap_or_else(|f| panic!("{f}"));
+            idle(&loaded.config, on).map(|verdict| (verdict.ok, !verdict.mend.is_empty()))
+        };
+        assert_eq!(told("", &machine), Some((true, false)));
+        machine.idle = Idle::Halts;
+        assert_eq!(told("", &machine), Some((true, true)));
+        assert_eq!(told("node.cpu_dma_latency = \"20us\"\n", &machine), Some((false, true)), "no device");
+        std::fs::write(machine.root.join("dev/cpu_dma_latency"), "").unwrap();
+        assert_eq!(told("node.cpu_dma_latency = \"20us\"\n", &machine), Some((true, false)));
+        let spins = "pools.nic.wait = \"spin\"\npools.files.wait = \"spin\"\n";
+        assert_eq!(told(spins, &machine), None);
+        machine.idle = Idle::Untold;
+        assert_eq!(told("", &machine), None);
+    }
+
     /// Each lack is one error, and only for files that depend on it.
     #[test]
     fn each_lack_is_told() {
         let (_root, fine) = good();
         let with = |change: fn(&mut Machine)| {
             let (root, cpus) = (fine.root.clone(), fine.cpus.clone());
-            let mut machine = Machine { root, cpus, interfaces: fine.interfaces.clone(), ..fine };
+            let (interfaces, idle) = (fine.interfaces.clone(), fine.idle.clone());
+            let mut machine = Machine { root, cpus, interfaces, idle, ..fine };
             change(&mut machine);
             machine
         };

@@ -10,6 +10,8 @@ use pipeline_transports::interfaces::Interfaces;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::CapabilitySet;
 
+use crate::cli::idle::Idle;
+
 /// See the file's head.
 pub struct Machine {
     /// Bytes that may be locked; `None`: no limit, or the right to pass it.
@@ -22,6 +24,8 @@ pub struct Machine {
     pub ptrace_scope: Option<u32>,
     /// Whether the kernel lets us use io_uring.
     pub io_uring: bool,
+    /// What idle CPUs do.
+    pub idle: Idle,
     /// The root of `/sys` and `/dev`.
     pub root: PathBuf,
     /// Network interfaces; `None`: the kernel does not tell.
@@ -50,6 +54,7 @@ impl Machine {
             cpus: Cpus::of_process().clone(),
             ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope"),
             io_uring: forbidden == 0 || (forbidden == 1 && rustix::process::geteuid().is_root()),
+            idle: Idle::of(Path::new("/")),
             root: PathBuf::from("/"),
             interfaces: Interfaces::now().ok(),
             bind: |address| TcpListener::bind(address).map(drop).map_err(|e| e.to_string()),

@@ -14,7 +14,8 @@ use machine::Machine;
 
 /// Check this machine for a file: limits, devices, CPUs, address, directory.
 ///
-/// Prints one line for what is well and, for each thing that is not, what mends it. Exit 71 when the machine does not
+/// Prints one line for what is well and, for each thing that is not, what mends it. A hint is no error: it says what would be
+/// faster. Exit 71 when the machine does not
 /// suit the file, 78 when the file itself has errors.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
@@ -23,7 +24,7 @@ use machine::Machine;
 pub struct Args {
     #[command(flatten)]
     file: FileArgs,
-    /// One object a line: check, ok, found, mend.
+    /// One object a line: check, ok, found, mend. What is ok and has a mend is a hint.
     #[arg(long)]
     json: bool,
 }
@@ -37,13 +38,18 @@ pub struct Verdict {
     ok: bool,
     /// What is there, and what the file needs.
     found: String,
-    /// The command or change that mends it.
+    /// The command or change that mends it; what is well and could be better has one too.
     mend: String,
 }
 
 impl Verdict {
     fn well(check: &'static str, found: impl Into<String>) -> Self {
         Self { check, ok: true, found: found.into(), mend: String::new() }
+    }
+
+    /// It does, and could do better.
+    fn could_be_better(check: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { check, ok: true, found: found.into(), mend: mend.into() }
     }
 
     fn ill(check: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
@@ -67,7 +73,8 @@ pub fn run(args: &Args) -> Outcome {
                 serde_json::json!({ "check": v.check, "ok": v.ok, "found": v.found, "mend": v.mend });
             format!("{object}\n")
         }
-        (false, true) => format!("ok    {:8} {}\n", v.check, v.found),
+        (false, true) if v.mend.is_empty() => format!("ok    {:8} {}\n", v.check, v.found),
+        (false, true) => format!("hint  {:8} {}\n               = better: {}\n", v.check, v.found, v.mend),
         (false, false) => format!("error {:8} {}\n               = mend: {}\n", v.check, v.found, v.mend),
     };
     file::print(&verdicts.iter().map(line).collect::<String>())?;

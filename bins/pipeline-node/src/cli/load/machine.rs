@@ -1,5 +1,9 @@
 //! The machine, echoed with every report: a number without it cannot be compared.
 
+use std::path::Path;
+
+use crate::cli::idle::Idle;
+
 /// What was measured on, one line each.
 pub fn machine() -> Vec<String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -10,8 +14,9 @@ pub fn machine() -> Vec<String> {
     let kernel = read("/proc/sys/kernel/osrelease");
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let governor = if governor.is_empty() { "-" } else { governor.trim() };
+    let idle = Idle::of(Path::new("/")).words().map_or_else(String::new, |words| format!(", {words}"));
     vec![
         format!("pipeline-node {} ({})", env!("CARGO_PKG_VERSION"), env!("BUILD_COMMIT")),
-        format!("{model}, {allowed} CPUs allowed, governor {governor}, Linux {}", kernel.trim()),
+        format!("{model}, {allowed} CPUs allowed, governor {governor}, Linux {}{idle}", kernel.trim()),
     ]
 }

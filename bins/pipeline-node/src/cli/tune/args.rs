@@ -15,7 +15,7 @@ use crate::cli::work::WorkArgs;
 pub enum Goal {
     /// Bytes a second: the geometric mean over the shapes of the work.
     Throughput,
-    /// The median latency of one request at a time; p99 must not grow by more than a quarter, and twice the CPU time must bring 5 %.
+    /// The median latency of one request at a time; p99 must not grow by more than a quarter, and twice the CPU time must bring 10 %.
     Latency,
     /// Bytes for a second of CPU time, of both sides; throughput must stay within 5 % of what it was.
     Efficiency,

@@ -15,9 +15,9 @@ use super::search::{Arena, Estimate, News, Point, Proposal, Turn};
 use super::space::Space;
 use crate::cli::work::{Against, Course, Measured, Session};
 
-/// What half the CPU time is worth for latency: as much as 5 % of it. Less than that is hardly told apart there in any time, and of
+/// What half the CPU time is worth for latency: as much as 10 % of it. Less than that is hardly told apart there in any time, and of
 /// two such files nobody wants the one whose threads look for work all day.
-const THRIFT: f64 = 0.07;
+const THRIFT: f64 = 0.14;
 /// The shortest cell that says anything.
 const CELL_MIN: Duration = Duration::from_millis(20);
 
