@@ -28,6 +28,8 @@ pub enum Allow {
     Spin,
     /// A pool of kind `caller`: the application's own threads carry its transfers, and nothing goes on while they do not.
     Caller,
+    /// `[node] cpu_dma_latency = "0us"`: no CPU of the machine halts or sleeps while the node runs, which costs power and takes root.
+    Awake,
 }
 
 /// Let the machine find the sizes: threads, waits, queues, inline edges, slice size and lanes of a file, measured on the real
@@ -81,7 +83,7 @@ pub struct Args {
     /// Measure although the target has other traffic: it disturbs that, and is disturbed by it.
     #[arg(long)]
     pub live: bool,
-    /// Try what the file should not become without your word. May be repeated, or a list: spin,caller.
+    /// Try what the file should not become without your word. May be repeated, or a list: spin,caller,awake.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub allow: Vec<Allow>,
     /// Write the changes into the file, or into FILE; without it they are printed as a diff.

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::args::{Args, Goal};
+use super::args::{Allow, Args, Goal};
 use super::runs::{Runs, cpu_ratio};
 use super::search::{End, Estimate, Found, Point, Race, Runner};
 use super::space::Space;
 use super::write::unified;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::file;
+use crate::cli::idle::Idle;
 use crate::cli::load::machine::machine;
 use crate::cli::load::tally::median;
 use crate::cli::work::{Against, Course};
@@ -95,6 +96,7 @@ impl Report<'_> {
         }
         self.pruned(&mut text);
         self.verdict(&mut text);
+        self.idle(&mut text);
         match (new, written) {
             (Some(_), Some(to)) => {
                 let _ = writeln!(text, "written to {}", to.display());
@@ -188,6 +190,18 @@ impl Report<'_> {
             _ => "nothing to change: the difference is not sure, or under 2 %",
         };
         let _ = writeln!(text, "{why}");
+    }
+
+    /// What no size of the file changes, where latency is the goal.
+    fn idle(&self, text: &mut String) {
+        let idle = Idle::of(Path::new("/"));
+        let is_asked = self.args.allow.contains(&Allow::Awake)
+            || self.space.loaded.config.node.cpu_dma_latency.is_some()
+            || self.args.goal() != Goal::Latency;
+        if let (Some(words), true, false) = (idle.words(), idle.mend().is_some(), is_asked) {
+            let more = "no size of the file changes that: `pipeline-node doctor` says what does, and --allow awake tries it";
+            let _ = writeln!(text, "hint: {words}, and {more}");
+        }
     }
 
     fn figures(&self, of: &Point) -> Figures {

@@ -1,4 +1,4 @@
-//! Knobs of stages, transports and limits: single numbers.
+//! Knobs of stages, transports, limits and the machine: single values.
 
 use pipeline_configs::Loaded;
 use pipeline_configs::units::show_bytes;
@@ -41,6 +41,19 @@ pub fn knobs(loaded: &Loaded, bounds: &[Bound]) -> Vec<Knob> {
         knobs.push(numbers(&["limits", name], Kind::Limit, now, tried, words));
     }
     knobs
+}
+
+/// Whether CPUs of the machine may halt or sleep while the node runs.
+pub fn awake(loaded: &Loaded) -> Knob {
+    let time = |latency: std::time::Duration| format!("\"{}us\"", latency.as_micros());
+    let was = loaded.config.node.cpu_dma_latency.map_or_else(|| "none".into(), time);
+    let mut levels = vec![Level { words: was.clone(), size: 0, changes: Vec::new() }];
+    let value = time(std::time::Duration::ZERO);
+    if value != was {
+        let change = Change::new(&["node", "cpu_dma_latency"], value.clone(), was);
+        levels.push(Level { words: value, size: 0, changes: vec![change] });
+    }
+    Knob { name: "node.cpu_dma_latency".into(), kind: Kind::Awake, pool: None, levels }
 }
 
 fn numbers(

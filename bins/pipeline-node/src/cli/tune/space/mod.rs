@@ -2,7 +2,7 @@
 //! depths; limits only where a bound allows it.
 //!
 //! Deliberately only what changes no meaning: no segment, peer, deadline, address or way of notifying. What an application would
-//! have to know of (a pool of kind `caller`), and what takes a CPU from everybody else (a wait that never sleeps), takes the user's
+//! have to know of (a pool of kind `caller`), and what takes a CPU from everybody else (a wait that never sleeps, a machine whose CPUs do not), takes the user's
 //! word. Whether a candidate is sound is for the file's own rules to say, not for this.
 
 mod edges;
@@ -87,6 +87,8 @@ pub enum Kind {
     Depth,
     /// One of `[limits]`.
     Limit,
+    /// Whether CPUs of the machine stay awake.
+    Awake,
 }
 
 /// One thing that may be changed.
@@ -127,6 +129,9 @@ impl Space {
         let mut knobs = pools::knobs(&loaded, allow, cpus);
         knobs.extend(edges::knobs(&loaded));
         knobs.extend(knobs::knobs(&loaded, bounds));
+        if allow.contains(&Allow::Awake) {
+            knobs.push(knobs::awake(&loaded));
+        }
         for knob in &mut knobs {
             keep(knob, bounds);
             knob.levels.retain(|level| !level.changes.iter().any(|change| is_fixed(&loaded, &change.path)));

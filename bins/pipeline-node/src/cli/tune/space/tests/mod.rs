@@ -45,6 +45,22 @@ fn knobs_of_a_file() {
     assert_eq!(allowed.of_kind(|kind| *kind == Kind::Caller).count(), 1);
 }
 
+/// CPUs of the machine stay awake only by the user's word, and only where the file does not have it so already.
+#[test]
+fn awake_by_word_only() {
+    let latency = |space: &Space| {
+        space
+            .of_kind(|kind| *kind == Kind::Awake)
+            .map(|knob| space.knobs[knob].levels[1].changes[0].set())
+            .next()
+    };
+    assert_eq!(latency(&space(&[], &[], &[Allow::Spin])), None);
+    assert_eq!(latency(&space(&[], &[], &[Allow::Awake])).as_deref(), Some("node.cpu_dma_latency=\"0us\""));
+    let has = TWO_POOLS.replace("pools.front", "node.cpu_dma_latency = \"0us\"\npools.front");
+    let has = Space::new(Source::text("t", has).load().unwrap(), &[], &[Allow::Awake], 4);
+    assert_eq!(latency(&has), None);
+}
+
 /// Bounds take levels out, but never what the file says; a limit is a knob only where a bound says how far.
 #[test]
 fn bounds_take_levels_out() {
