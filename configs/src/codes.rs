@@ -91,7 +91,7 @@ codes! {
 pub fn page() -> String {
     let mut page = String::from(
         "# Findings\n\nWhat `validate` and `run` say about a file. Each finding has a place, a code and help; a code never changes its\n\
-         meaning. All come in one run, sorted by place; `--format json` prints one object a line. Generated from\n\
+         meaning. All come in one run, sorted by place; `validate --json` prints one object a line. Generated from\n\
          `configs/src/codes.rs`; every code is shown, word for word, by a file in `configs/tests/ui`.\n\n\
          | code | meaning |\n|---|---|\n",
     );

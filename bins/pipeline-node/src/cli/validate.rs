@@ -28,13 +28,16 @@ enum Format {
 #[command(after_help = "Examples:
   pipeline-node validate node.toml
   pipeline-node validate node.toml --set pools.nic.threads=2
-  pipeline-node validate node.toml --format json --deny-warnings   # for an editor, for CI")]
+  pipeline-node validate node.toml --json --deny-warnings   # for an editor, for CI")]
 pub struct Args {
     #[command(flatten)]
     file: FileArgs,
     /// How findings are written.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Warnings make it exit 78 as well.
     #[arg(long)]
     deny_warnings: bool,
@@ -54,9 +57,10 @@ pub fn run(args: &Args) -> Outcome {
         Ok(loaded) => &loaded.warnings,
         Err(findings) => findings,
     };
-    match args.format {
-        Format::Text => eprint!("{}", findings.text()),
-        Format::Json => eprint!("{}", findings.json_lines()),
+    if args.json || args.format == Format::Json {
+        eprint!("{}", findings.json_lines());
+    } else {
+        eprint!("{}", findings.text());
     }
     let failed = findings.errors() > 0 || (args.deny_warnings && findings.warnings() > 0);
     let Ok(loaded) = &loaded else { return Err(Failure::findings(count(findings))) };

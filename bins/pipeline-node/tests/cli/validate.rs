@@ -39,6 +39,17 @@ fn a_bad_file_has_findings() {
     assert!(objects.count() >= 2, "{lines}");
 }
 
+/// `--json` is what every command calls it, and the same as `--format json`; with another format it makes no sense.
+#[test]
+fn json_by_either_name() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n[polls]\n");
+    let path = path.to_str().unwrap();
+    assert_eq!(failure(&["validate", path, "--json"]), failure(&["validate", path, "--format", "json"]));
+    assert!(failure(&["validate", path, "--json"]).1.starts_with('{'));
+    assert_eq!(failure(&["validate", path, "--json", "--format", "text"]).0, 2);
+    assert!(stdout(&["validate", "--help"]).contains("validate node.toml --json"));
+}
+
 /// Places that `cores` names are looked up on this machine: a NIC without a device has no CPUs near it, which is a warning of
 /// `validate` and an error of whoever would run it. (`lo` has none on any machine.)
 #[test]
