@@ -8,6 +8,7 @@
 //! the whole. Every fault is one [`Finding`]; all of them come in one run.
 
 pub mod address;
+mod alone;
 pub mod body;
 pub mod codes;
 pub mod config;

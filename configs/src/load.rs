@@ -5,6 +5,7 @@ use std::path::Path;
 
 use pipeline_graph::near::Near;
 
+use crate::alone;
 use crate::codes;
 use crate::config::Config;
 use crate::document;
@@ -128,6 +129,9 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     };
     let near = options.near.as_ref();
     let machine = Machine { cpus: &options.cpus, budget: options.budget, near };
+    if merged.alone {
+        return Err(Findings::new(alone::findings(&merged, catalog, machine, &sources, report), sources));
+    }
     let Lowered { mut config, places, whole } =
         lower::lower(&merged, catalog, machine, &sources, &mut report);
     judge::judge(&config, &places, catalog, &sources, &options.cpus, whole, &mut report);
@@ -143,8 +147,8 @@ fn load_from(source: Source, catalog: &Catalog, options: &Options) -> Result<Loa
     Ok(loaded)
 }
 
-/// Preset, file and overrides as one tree; `None` when one of the texts is not TOML (what could be read of it
-/// would only bring findings that are not so) or of absurd size.
+/// Preset, file and overrides as one tree; `None` when the file is not TOML (what could be read of it would only
+/// bring findings that are not so) or of absurd size. Where the preset is not to be had the file stands alone.
 fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut Report) -> Option<Merged> {
     let mut file = document::parse(sources, id, report);
     if is_broken(report) || !lower::sane(&file, report) {
@@ -153,33 +157,44 @@ fn layers(id: SourceId, options: &Options, sources: &mut Sources, report: &mut R
     interpolate::table(&mut file, &options.env, sources, report);
     version(&file, id, report);
     let mut merged = Merged { file: id, ..Merged::default() };
-    if let Some(preset) = preset::source_of(&file, sources, report) {
-        let mut root = document::parse(sources, preset, report);
-        if is_broken(report) || !lower::sane(&root, report) {
-            return None;
+    if file.get("use").is_some() {
+        match preset_of(&file, options, sources, report) {
+            Some(root) => merged.root = root,
+            None => merged.alone = true,
         }
-        interpolate::table(&mut root, &options.env, sources, report);
-        version(&root, preset, report);
-        if let Some(deep) = root.get("use") {
-            let finding =
-                Finding::error(codes::PRESET_DEPTH, deep.key_span, "a preset cannot use another preset");
-            report.push(finding.help("copy what it needs into this file: presets are one deep"));
-            return None;
-        }
-        merged.root = root;
-    } else if file.get("use").is_some() {
-        return None;
     }
     preset::merge(&mut merged, file, report);
-    for table in overrides::environment(&options.env, &merged.root, sources, report) {
+    // What a path reaches into may be in the preset that is not there: then nothing is called a stranger.
+    let nothing = Table::default();
+    let below = if merged.alone { &nothing } else { &merged.root };
+    for table in overrides::environment(&options.env, below, sources, report) {
         preset::merge(&mut merged, table, report);
     }
     for argument in &options.set {
-        if let Some(table) = overrides::set(argument, &merged.root, sources, report) {
+        let below = if merged.alone { &nothing } else { &merged.root };
+        if let Some(table) = overrides::set(argument, below, sources, report) {
             preset::merge(&mut merged, table, report);
         }
     }
     lower::sane(&merged.root, report).then_some(merged)
+}
+
+/// The tree of the preset that a file uses; `None` after a finding.
+fn preset_of(file: &Table, options: &Options, sources: &mut Sources, report: &mut Report) -> Option<Table> {
+    let preset = preset::source_of(file, sources, report)?;
+    let mut root = document::parse(sources, preset, report);
+    if is_broken(report) || !lower::sane(&root, report) {
+        return None;
+    }
+    interpolate::table(&mut root, &options.env, sources, report);
+    version(&root, preset, report);
+    if let Some(deep) = root.get("use") {
+        let finding =
+            Finding::error(codes::PRESET_DEPTH, deep.key_span, "a preset cannot use another preset");
+        report.push(finding.help("copy what it needs into this file: presets are one deep"));
+        return None;
+    }
+    Some(root)
 }
 
 fn is_broken(report: &Report) -> bool {

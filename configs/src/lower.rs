@@ -156,8 +156,11 @@ fn graph(merged: &Merged, catalog: &Catalog, machine: Machine<'_>, scope: &mut S
     let read_stages = stages::read(root, catalog, pools.as_deref(), &facts, scope);
     let decls: Vec<StageDecl> = read_stages.iter().flatten().map(|s| s.decl.clone()).collect();
     let mut edges = Vec::new();
-    // Without stages every edge would only say so again.
-    if let Some(stages) = &read_stages {
+    if merged.alone {
+        // Which stages and ports there are, the preset would have said.
+        wiring::written(root.get("edges"), scope);
+    } else if let Some(stages) = &read_stages {
+        // Without stages every edge would only say so again.
         shared_names(stages, &read_transports, scope);
         let unread = declared(root, "stages").filter(|name| !decls.iter().any(|s| s.name == *name)).collect();
         let known = wiring::Known { stages: &decls, unread: &unread, removed: &merged.removed };

@@ -34,7 +34,8 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "adaptive_polling", text: include_str!("../models/adaptive_polling.toml") },
 ];
 
-/// The text of the preset that a file uses, added to the sources; `None` if it uses none, or after a finding.
+/// The text of the preset that a file uses, added to the sources; `None` if it uses none, or after a finding. After the
+/// finding of a misspelt name it is the preset that was meant: so the rest of the file is judged as it will be.
 pub fn source_of(root: &Table, sources: &mut Sources, report: &mut Report) -> Option<SourceId> {
     let said = root.get("use")?;
     let Some(name) = said.node.as_text() else {
@@ -42,15 +43,14 @@ pub fn source_of(root: &Table, sources: &mut Sources, report: &mut Report) -> Op
         report.push(Finding::error(codes::TYPE, said.node.span, message).help(builtin_help("")));
         return None;
     };
-    if let Some(preset) = PRESETS.iter().find(|p| p.name == name) {
-        let name = format!("<preset {}>", preset.name);
-        let layer = Layer::Preset;
-        return Some(sources.add(Source { name, text: preset.text.to_owned(), layer, dir: None }));
+    if let Some(preset) = builtin(name) {
+        return Some(sources.add(preset));
     }
     if !name.contains('/') && !name.ends_with(".toml") {
         let finding = Finding::error(codes::PRESET, said.node.span, format!("there is no preset `{name}`"));
         report.push(finding.help(builtin_help(name)).help("a path ends in .toml: use = \"./base.toml\""));
-        return None;
+        let meant = suggest::nearest(name, PRESETS.iter().map(|p| p.name))?;
+        return Some(sources.add(builtin(meant)?));
     }
     let path = sources.resolve(said.node.span, name);
     match read_file(&path) {
@@ -67,6 +67,12 @@ pub fn source_of(root: &Table, sources: &mut Sources, report: &mut Report) -> Op
             None
         }
     }
+}
+
+fn builtin(name: &str) -> Option<Source> {
+    let preset = PRESETS.iter().find(|p| p.name == name)?;
+    let (name, text) = (format!("<preset {}>", preset.name), preset.text.to_owned());
+    Some(Source { name, text, layer: Layer::Preset, dir: None })
 }
 
 fn builtin_help(said: &str) -> String {
@@ -103,6 +109,8 @@ pub struct Merged {
     pub file: SourceId,
     /// Stages that `= false` took away, and where.
     pub removed: Vec<(String, Span)>,
+    /// It uses a preset that is not to be had.
+    pub alone: bool,
 }
 
 /// Tables of things with names, where `= false` takes a thing of the preset away.

@@ -49,23 +49,7 @@ struct Wire {
 
 /// The wires of all ports, with their places, `submit` first, then in the order of stages and ports.
 pub fn read(entry: Option<&Entry>, known: Known<'_>, scope: &mut Scope<'_>) -> Vec<(EdgeDecl, EdgePlace)> {
-    let Some(entry) = entry else {
-        let finding = Finding::error(codes::KEY_MISSING, scope.file, "the file declares no edges");
-        scope.report.push(finding.help("add [edges], or use = \"tcp\" at the top"));
-        return Vec::new();
-    };
-    let Tree::Table(table) = &entry.node.value else {
-        let message = format!("[edges] must be a table, not {}", entry.node.value.type_name());
-        let finding = Finding::error(codes::TYPE, entry.node.span, message);
-        scope.report.push(finding.help("write [edges] and under it \"a -> b\" = \"inline\""));
-        return Vec::new();
-    };
-    let mut written: Vec<(Layer, Written)> = Vec::with_capacity(table.entries.len());
-    for entry in &table.entries {
-        if let Some(one) = edges::read(entry, scope) {
-            written.push((scope.sources.layer(entry.key_span), one));
-        }
-    }
+    let Some(written) = written(entry, scope) else { return Vec::new() };
     let mut wiring = Wiring {
         known,
         stages: known.stages,
@@ -80,6 +64,28 @@ pub fn read(entry: Option<&Entry>, known: Known<'_>, scope: &mut Scope<'_>) -> V
         wiring.layer(layer, &this);
     }
     wiring.finish()
+}
+
+/// What is written under `[edges]`, with the layer that says it; `None` when there is no such table.
+pub fn written(entry: Option<&Entry>, scope: &mut Scope<'_>) -> Option<Vec<(Layer, Written)>> {
+    let Some(entry) = entry else {
+        let finding = Finding::error(codes::KEY_MISSING, scope.file, "the file declares no edges");
+        scope.report.push(finding.help("add [edges], or use = \"tcp\" at the top"));
+        return None;
+    };
+    let Tree::Table(table) = &entry.node.value else {
+        let message = format!("[edges] must be a table, not {}", entry.node.value.type_name());
+        let finding = Finding::error(codes::TYPE, entry.node.span, message);
+        scope.report.push(finding.help("write [edges] and under it \"a -> b\" = \"inline\""));
+        return None;
+    };
+    let mut written: Vec<(Layer, Written)> = Vec::with_capacity(table.entries.len());
+    for entry in &table.entries {
+        if let Some(one) = edges::read(entry, scope) {
+            written.push((scope.sources.layer(entry.key_span), one));
+        }
+    }
+    Some(written)
 }
 
 /// One `= false` of a layer.
