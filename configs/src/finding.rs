@@ -174,6 +174,11 @@ impl Findings {
         self.list.len() - self.errors()
     }
 
+    /// `3 errors, 1 warning`.
+    pub fn count(&self) -> String {
+        render::count(self.errors(), self.warnings())
+    }
+
     /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

@@ -24,6 +24,7 @@ pub mod limits;
 pub mod load;
 pub mod lower;
 pub mod matrix;
+mod misspelt;
 pub mod names;
 pub mod nics;
 pub mod node;

@@ -13,6 +13,7 @@ use crate::finding::{Finding, Findings, Report, Severity};
 use crate::interpolate;
 use crate::judge;
 use crate::lower::{self, Lowered, Places};
+use crate::misspelt;
 use crate::overrides;
 use crate::pools::Machine;
 use crate::preset::{self, Merged};
@@ -95,8 +96,11 @@ pub fn load(path: &Path, catalog: &Catalog, options: &Options) -> Result<Loaded,
         ),
         Err(why) => {
             let finding = Finding::placeless(codes::UNREADABLE, format!("{name} cannot be read: {why}"));
-            let help = "name a file that can be read, such as -c node.toml";
-            Err(Findings::new(vec![finding.help(help)], Sources::default()))
+            let finding = match misspelt::meant(path) {
+                Some(meant) => finding.help(format!("did you mean {}?", meant.display())),
+                None => finding.help("name a file that can be read, such as -c node.toml"),
+            };
+            Err(Findings::new(vec![finding], Sources::default()))
         }
     }
 }

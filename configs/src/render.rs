@@ -25,12 +25,13 @@ pub fn text(findings: &Findings) -> String {
         let _ = writeln!(out, "and {} more\n", findings.list.len() - SHOWN);
     }
     if !findings.is_empty() {
-        let _ = writeln!(out, "{}", count(findings.errors(), findings.warnings()));
+        let _ = writeln!(out, "{}", findings.count());
     }
     out
 }
 
-fn count(errors: usize, warnings: usize) -> String {
+/// What there is of both, and nothing of what there is not.
+pub fn count(errors: usize, warnings: usize) -> String {
     let some = |n: usize, what: &str| match n {
         0 => None,
         1 => Some(format!("1 {what}")),

@@ -131,6 +131,21 @@ fn unreadable_files() {
     }
 }
 
+/// A file that is not there has a help line with the one of its folder that was meant, if its name is near enough.
+#[test]
+fn misspelt_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().join("node.toml");
+    std::fs::write(&there, "version = 1\n").unwrap();
+    let help = |name: &str| {
+        let findings = load(&dir.path().join(name), &kinds::catalog(), &Options::default()).unwrap_err();
+        findings.list[0].help.join("\n")
+    };
+    let meant = format!("did you mean {}?", there.display());
+    assert!(help("ndoe.toml") == meant && help("node.tml") == meant && help("node") == meant);
+    assert!(help("another.toml").starts_with("name a file") && help("missing/node.toml").starts_with("name"));
+}
+
 /// Field case B44: file, environment and command line agree on every line of its table.
 #[test]
 fn sizes_agree_between_sources() {

@@ -49,9 +49,14 @@ impl Failure {
         Self::new(75, message)
     }
 
-    /// 78: the file has findings (they have been printed).
+    /// 78: the file has findings.
     pub fn findings(message: impl fmt::Display) -> Self {
         Self::new(78, message)
+    }
+
+    /// The same, when they have been printed: there is nothing to add.
+    pub fn told() -> Self {
+        Self::findings("")
     }
 
     fn new(code: u8, message: impl fmt::Display) -> Self {
@@ -60,13 +65,17 @@ impl Failure {
 
     /// The same, with what it is about in front.
     pub fn of(self, subject: &dyn fmt::Display) -> Self {
+        if self.message.is_empty() {
+            return self;
+        }
         Self { message: format!("{subject}: {}", self.message), ..self }
     }
 
     /// Of two failures of one command, what it ends with: a threshold matters less than an error. Both are said.
     pub fn worse(self, other: Self) -> Self {
         let code = if self.code == 1 || other.code == 1 { 1 } else { self.code.max(other.code) };
-        Self { code, message: format!("{}\n{}", self.message, other.message) }
+        let between = if self.message.is_empty() || other.message.is_empty() { "" } else { "\n" };
+        Self { code, message: format!("{}{between}{}", self.message, other.message) }
     }
 
     /// Says why on stderr and gives the code to the system.

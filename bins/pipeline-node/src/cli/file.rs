@@ -79,16 +79,10 @@ pub fn unpublished(mut config: Config) -> Config {
     config
 }
 
-/// Prints findings as text, and makes them an exit code.
+/// Prints findings as text, with their count, and makes them an exit code.
 pub fn refused(findings: &Findings) -> Failure {
     eprint!("{}", findings.text());
-    Failure::findings(count(findings))
-}
-
-/// `3 errors, 1 warning`.
-pub fn count(findings: &Findings) -> String {
-    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    format!("{}, {}", plural(findings.errors(), "error"), plural(findings.warnings(), "warning"))
+    Failure::told()
 }
 
 /// Writes a result to stdout. Who reads it may stop early (`| head`): that is no fault of ours.

@@ -9,7 +9,7 @@ use pipeline_stages::ledger::Sizes;
 use pipeline_transports::interfaces::Interfaces;
 
 use super::exit::{Failure, Outcome};
-use super::file::{self, FileArgs, count};
+use super::file::{self, FileArgs};
 use super::nics_here::{Here, nics_here};
 
 /// How findings are written.
@@ -57,15 +57,16 @@ pub fn run(args: &Args) -> Outcome {
         Ok(loaded) => &loaded.warnings,
         Err(findings) => findings,
     };
-    if args.json || args.format == Format::Json {
-        eprint!("{}", findings.json_lines());
-    } else {
-        eprint!("{}", findings.text());
-    }
-    let failed = findings.errors() > 0 || (args.deny_warnings && findings.warnings() > 0);
-    let Ok(loaded) = &loaded else { return Err(Failure::findings(count(findings))) };
+    let is_json = args.json || args.format == Format::Json;
+    eprint!("{}", if is_json { findings.json_lines() } else { findings.text() });
+    let Ok(loaded) = &loaded else { return Err(Failure::told()) };
     file::print(&(Plan::new(&loaded.config.blueprint).text("slices") + &besides(&loaded.config)))?;
-    if failed { Err(Failure::findings(count(findings))) } else { Ok(()) }
+    match args.deny_warnings && findings.warnings() > 0 {
+        false => Ok(()),
+        true if is_json => Err(Failure::told()),
+        // A plan and warnings alone do not look like a failure.
+        true => Err(Failure::findings(format!("{}, and --deny-warnings", findings.count()))),
+    }
 }
 
 /// A file may be for another machine, or for this one when its cables are in.

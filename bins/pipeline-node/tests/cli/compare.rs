@@ -190,7 +190,7 @@ fn markdown_parses() {
         assert_eq!(row.len(), rows[head].len(), "{text}");
     }
     assert!(text.starts_with("* pipeline-node ") && text.contains("| `parked` | 1.00 |"), "{text}");
-    assert!(text.contains('–') && text.contains("broken.toml: 1 error"), "{text}");
+    assert!(text.contains('–') && text.contains("the file has 1 error"), "{text}");
 }
 
 /// A wrong file among good ones costs the others nothing: its row says why, and the exit code is its own. If no file can run
@@ -205,7 +205,7 @@ fn a_wrong_file_among_good_ones() {
     assert_eq!(ended.status.code(), Some(78), "{stderr}");
     assert!(stdout.lines().all(|line| line.starts_with("{\"model\":")), "{stdout}");
     assert!(stderr.contains("bad.toml:3:") && stderr.contains("did you mean `nic`?"), "{stderr}");
-    assert!(told[0]["why"].as_str().unwrap().contains("bad.toml: 1 error"), "{}", told[0]);
+    assert_eq!(told[0]["why"], "the file has 1 error");
     assert!(told[0]["p50_us"].is_null() && number(&told[1], "p50_us") > 0.0);
     let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&told[0]), keys(&told[1]));
@@ -223,6 +223,39 @@ fn a_wrong_file_among_good_ones() {
     let (code, stderr) = failure(&words(&files.args(&["godo"], &[])));
     assert_eq!(code, 78, "{stderr}");
     assert!(stderr.contains("did you mean ") && stderr.contains("good.toml?"), "{stderr}");
+}
+
+/// What is wrong with a file is told once, on stderr: not again at the end, nor in its row, which says how much there is; what
+/// several files share, and a file that is named twice, is told once as well. A missing file is so in text and in JSON.
+#[test]
+fn findings_are_told_once() {
+    let bad = "version = 1\nuse = \"tcp\"\nstages.admit.pool = \"nix\"\nlimits.slices = \"many\"\n";
+    let files = Files::new(&[("good", PARKED), ("bad", bad)]);
+    let run = |names: &[&str], more: &[&str]| {
+        let ended = output(&words(&files.args(names, &[&["--work", "latency"], more].concat())));
+        let [out, err] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+        (ended.status.code(), out, err)
+    };
+    for more in [&[][..], &["--json"], &["--markdown"]] {
+        let (code, out, err) = run(&["bad", "good", "godo"], more);
+        let facts = |line: &&str| !line.starts_with('#') && !line.starts_with('*');
+        let told: Vec<&str> = err.lines().filter(facts).collect();
+        let told = told.join("\n");
+        assert_eq!(code, Some(78), "{err}");
+        for once in ["unknown pool `nix`", "2 errors", "godo.toml cannot be read", "good.toml?", "1 error"] {
+            assert_eq!(told.matches(once).count(), 1, "{once}: {told}");
+        }
+        assert!(told.ends_with("\n1 error") && !told.contains("pipeline-node:"), "{told}");
+        assert!(out.contains("the file has 2 errors") && out.contains("the file cannot be read"), "{out}");
+        assert!(!out.contains("nix") && !out.contains("good.toml?"), "{out}");
+    }
+    for (names, count) in [(["godo", "godo"], "\n1 error\n"), (["bad", "bad"], "\n2 errors\n")] {
+        let (code, out, err) = run(&names, &[]);
+        assert_eq!((code, out.as_str(), err.matches(count).count()), (Some(78), "", 1), "{err}");
+        assert!(err.ends_with(count), "{err}");
+    }
+    let (code, _, err) = run(&["good", "good"], &["--set", "polls.a=1"]);
+    assert_eq!((code, err.matches("unknown table `polls`").count()), (Some(78), 1), "{err}");
 }
 
 /// What only DMA can do is not measured over what copies, says so and is no failure; over a simulated NIC it runs. A file

@@ -32,11 +32,24 @@ fn a_bad_file_has_findings() {
     let stderr = String::from_utf8(ended.stderr).unwrap();
     assert!(stderr.contains(":4:") && stderr.contains(":5:"), "both places: {stderr}");
     assert!(stderr.contains("pools"), "did-you-mean: {stderr}");
+    assert!(stderr.ends_with("\n\n2 errors\n"), "their number is told once: {stderr}");
     let (code, lines) = failure(&["validate", path, "--format", "json"]);
     assert_eq!(code, 78);
-    let objects =
-        lines.lines().filter(|l| serde_json::from_str::<serde_json::Value>(l).is_ok_and(|v| v.is_object()));
-    assert!(objects.count() >= 2, "{lines}");
+    let is_object = |l: &str| serde_json::from_str::<serde_json::Value>(l).is_ok_and(|v| v.is_object());
+    assert!(lines.lines().count() == 2 && lines.lines().all(is_object), "{lines}");
+}
+
+/// With `--deny-warnings` a file that would run exits 78, and says which option made it so; in JSON stderr is objects only.
+#[test]
+fn warnings_can_be_denied() {
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n[nics]\nlo = {}\n");
+    let args = ["validate", path.to_str().unwrap(), "--deny-warnings"];
+    let ended = output(&args);
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!((ended.status.code(), ended.stdout.is_empty()), (Some(78), false));
+    assert!(told.ends_with("\npipeline-node: 1 warning, and --deny-warnings\n"), "{told}");
+    let (code, lines) = failure(&[&args[..], &["--json"]].concat());
+    assert!(code == 78 && lines.lines().all(|line| line.starts_with('{')), "{lines}");
 }
 
 /// `--json` is what every command calls it, and the same as `--format json`; with another format it makes no sense.
@@ -86,12 +99,16 @@ fn nics_are_looked_up() {
     assert!(told.contains("ok    nics     `lo` of transport `tcp`") && !warned.contains("`lo`"), "{told}");
 }
 
-/// A file that does not exist is a finding as well.
+/// A file that does not exist is a finding as well; one whose name is nearly that of another one is told which.
 #[test]
 fn no_file() {
     let (code, stderr) = failure(&["validate", "/nonexistent.toml"]);
     assert_eq!(code, 78);
-    assert!(stderr.contains("/nonexistent.toml"), "{stderr}");
+    assert!(stderr.contains("/nonexistent.toml") && !stderr.contains("did you mean"), "{stderr}");
+    let (_dir, path) = file("version = 1\nuse = \"tcp\"\n");
+    let (code, stderr) = failure(&["validate", path.with_file_name("ndoe.toml").to_str().unwrap()]);
+    let meant = format!("did you mean {}?", path.display());
+    assert_eq!((code, stderr.matches(&meant).count()), (78, 1), "{stderr}");
 }
 
 /// The three drawings show every stage.

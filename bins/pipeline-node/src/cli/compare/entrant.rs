@@ -1,9 +1,10 @@
 //! A file that takes part, or why it does not. Deliberately without a look at other files: what is wrong with one keeps
 //! none of the others away.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pipeline_configs::{Config, Findings, suggest};
+use pipeline_configs::{Config, Findings, codes};
 use pipeline_graph::Plan;
 use pipeline_node::Source;
 use pipeline_stages::catalog::mover;
@@ -11,7 +12,7 @@ use pipeline_transports::Mover;
 
 use super::args::Args;
 use crate::cli::exit::Failure;
-use crate::cli::file::{self, count};
+use crate::cli::file;
 use crate::cli::work::{Application, Over, beside};
 
 /// A file.
@@ -43,7 +44,9 @@ pub struct Ready {
 pub enum Why {
     /// What it is for cannot be had over this transport: no failure.
     NotApplicable(String),
-    /// It does not validate, does not start, or fails at its work.
+    /// It does not validate. Its findings are told once, by themselves.
+    Refused(Findings),
+    /// It does not start, or fails at its work.
     Failed(Failure),
 }
 
@@ -52,16 +55,26 @@ impl Why {
     pub fn text(&self) -> String {
         match self {
             Self::NotApplicable(why) => format!("n/a: {why}"),
+            Self::Refused(findings) if findings.list.iter().any(|f| f.code == codes::UNREADABLE) => {
+                "the file cannot be read".to_owned()
+            }
+            Self::Refused(findings) => format!("the file has {}", findings.count()),
             Self::Failed(failure) => failure.to_string(),
         }
     }
 }
 
-/// All files, in the order of the command line. Findings are printed.
+/// All files, in the order of the command line. Findings are printed: once, also those that several files share (of `--set`).
 pub fn entrants(args: &Args) -> Vec<Entrant> {
     let models = models(&args.files);
+    let mut told = BTreeSet::new();
     let entrant = |(file, model): (&PathBuf, String)| {
         let state = ready(file, args);
+        if let Err(Why::Refused(findings)) = &state
+            && told.insert(findings.text())
+        {
+            eprint!("{}", findings.text());
+        }
         Entrant { model, file: file.clone(), state }
     };
     args.files.iter().zip(models).map(entrant).collect()
@@ -87,7 +100,7 @@ fn models(files: &[PathBuf]) -> Vec<String> {
 fn ready(path: &Path, args: &Args) -> Result<Ready, Why> {
     let over = args.over();
     let source = file::source(Some(path), &args.set);
-    let declared = source.load().map_err(|findings| refused(path, &findings))?.config;
+    let declared = source.load().map_err(Why::Refused)?.config;
     if over.copies()
         && !declared.transports.is_empty()
         && declared.transports.iter().all(|t| mover(t) == Mover::Device)
@@ -99,8 +112,8 @@ fn ready(path: &Path, args: &Args) -> Result<Ready, Why> {
         )));
     }
     let source: Source = source.set(over.overrides(&declared));
-    let loaded = source.load().map_err(|findings| refused(path, &findings))?;
-    loaded.runnable().map_err(|findings| refused(path, &findings))?;
+    let loaded = source.load().map_err(Why::Refused)?;
+    loaded.runnable().map_err(Why::Refused)?;
     let plan = Plan::new(&loaded.config.blueprint);
     Ok(Ready {
         application: Application::of(&loaded.config),
@@ -115,30 +128,6 @@ fn ready(path: &Path, args: &Args) -> Result<Ready, Why> {
 fn replaced(declared: &Config, over: Over) -> Option<String> {
     let kinds: Vec<&str> = declared.transports.iter().map(|t| t.kind.as_str()).collect();
     (kinds != [over.kind()]).then(|| kinds.join(", "))
-}
-
-/// Prints findings; what a row says of them.
-fn refused(path: &Path, findings: &Findings) -> Why {
-    eprint!("{}", findings.text());
-    let name = path.display();
-    let failure = match nearest(path) {
-        Some(near) => format!("{name} cannot be read; did you mean {near}?"),
-        None => format!("{name}: {}", count(findings)),
-    };
-    Why::Failed(Failure::findings(failure))
-}
-
-/// A file beside the missing one that has nearly its name.
-fn nearest(path: &Path) -> Option<String> {
-    if path.exists() {
-        return None;
-    }
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
-    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let toml = names.iter().map(String::as_str).filter(|name| name.ends_with(".toml"));
-    let near = suggest::nearest(path.file_name()?.to_str()?, toml)?;
-    Some(path.with_file_name(near).display().to_string())
 }
 
 #[cfg(test)]

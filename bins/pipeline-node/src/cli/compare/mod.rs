@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Outcome {
     if files > 0 {
         measure(args, &course, &mut entrants)?;
     } else {
-        // There is no table then. Why files failed is what it ends with; whoever reads objects gets one for each.
+        // There is no table then. Findings have been told; whoever reads objects gets one for each file.
         if args.json {
             file::print(&unmeasured(args, &course, &entrants)?)?;
         }
@@ -156,10 +156,11 @@ fn left_out(counted: Counted) -> String {
     )
 }
 
-/// How it ends: as the worst of the files.
+/// How it ends: as the worst of the files. What was found in one has been told.
 fn verdict(entrants: Vec<Entrant>) -> Outcome {
     let failed = entrants.into_iter().filter_map(|entrant| match entrant.state {
         Err(Why::Failed(failure)) => Some(failure),
+        Err(Why::Refused(_)) => Some(Failure::told()),
         _ => None,
     });
     failed.reduce(Failure::worse).map_or(Ok(()), Err)
