@@ -87,7 +87,8 @@ impl<'a> FileClient<'a> {
         }
     }
 
-    /// Makes a directory and those above it, in a generation or (0) the segment's tree.
+    /// Makes a directory and those above it, in a generation or (0) the segment's tree. Made under a lease they go as far as
+    /// they are empty, should the session end before the lease is given back.
     ///
     /// # Errors
     /// See [`Self::attach`].

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::error::FileError;
 use super::listing::{is_executable, stamp};
+use super::made::Made;
 use super::part::Part;
 use super::path;
 use super::tree::{Tree, make_directory, parent, same_file_system, sync_entries};
@@ -27,10 +28,20 @@ pub struct Generation {
     above: String,
     parent: Dir,
     name: String,
+    /// What was made for it above its place.
+    made: Made,
     /// What stood there when this began.
     before: Option<Dir>,
     new: Taken,
-    published: Mutex<bool>,
+    stand: Mutex<Stand>,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    Unpublished,
+    Published,
+    Abandoned,
 }
 
 impl Generation {
@@ -40,25 +51,36 @@ impl Generation {
     /// [`FileError`]: the tree's own root, a file in its place, a file system that cannot exchange directories, or
     /// the system's reason.
     pub fn stage(tree: &Arc<Tree>, path: &str) -> Result<Self, FileError> {
-        let io = |e| FileError::io(path, "written", e);
         if path.is_empty() {
             let reason = "the root of a segment cannot be replaced; name a folder below it";
             return Err(FileError::BadPath { path: path.to_owned(), reason });
         }
-        let (parent, above, name) = parent(&tree.dir, path)?;
+        let mut made = Made::default();
+        let begun = Self::begun(tree, path, &mut made).inspect_err(|_| made.remove(&tree.dir));
+        let (parent, above, name, before, new) = begun?;
+        let (above, name) = (above.to_owned(), name.to_owned());
+        let (tree, path) = (tree.clone(), path.to_owned());
+        let stand = Mutex::new(Stand::Unpublished);
+        let staged = Self { tree, path, above, parent, name, made, before, new, stand };
+        staged.check()?;
+        Ok(staged)
+    }
+
+    /// The place above it, what stands in its own, and an empty directory to fill.
+    fn begun<'a>(
+        tree: &Tree,
+        path: &'a str,
+        made: &mut Made,
+    ) -> Result<(Dir, &'a str, &'a str, Option<Dir>, Taken), FileError> {
+        let io = |e| FileError::io(path, "written", e);
+        let (parent, above, name) = parent(&tree.dir, path, made)?;
         let before = match parent.symlink_metadata(name) {
             Ok(facts) if facts.is_dir() => Some(parent.open_dir(name).map_err(io)?),
             Ok(_) => return Err(FileError::NotDirectory(path.to_owned())),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(io(e)),
         };
-        let new = tree.take_tree().map_err(io)?;
-        let (above, name) = (above.to_owned(), name.to_owned());
-        let (tree, path) = (tree.clone(), path.to_owned());
-        let published = Mutex::new(false);
-        let staged = Self { tree, path, above, parent, name, before, new, published };
-        staged.check()?;
-        Ok(staged)
+        Ok((parent, above, name, before, tree.take_tree().map_err(io)?))
     }
 
     /// Finds out now, not after all bytes have travelled, that the exchange will not work.
@@ -110,7 +132,8 @@ impl Generation {
     /// # Errors
     /// As [`Tree::make_directory`].
     pub fn make_directory(&self, path: &str) -> Result<(), FileError> {
-        make_directory(&self.new.dir, path)
+        // Unpublished it goes as a whole.
+        make_directory(&self.new.dir, path).map(drop)
     }
 
     /// Takes the file `path` over from the tree that this one will replace, by a link, if it still has this stamp.
@@ -135,7 +158,7 @@ impl Generation {
         if !is_same(&from.symlink_metadata(name).map_err(io)?) {
             return Err(changed());
         }
-        let (to, _, _) = parent(&self.new.dir, path)?;
+        let (to, _, _) = parent(&self.new.dir, path, &mut Made::default())?;
         from.hard_link(name, &to, name).map_err(io)?;
         if !to.symlink_metadata(name).is_ok_and(|facts| is_same(&facts)) {
             let _ = to.remove_file(name);
@@ -150,9 +173,12 @@ impl Generation {
     /// The system's reason; then what stood there still does.
     pub fn publish(&self, sync: bool) -> Result<(), FileError> {
         let io = |e| FileError::io(&self.path, "written", e);
-        let mut published = lock(&self.published);
-        if *published {
-            return Ok(());
+        let mut stand = lock(&self.stand);
+        match *stand {
+            Stand::Unpublished => {}
+            Stand::Published => return Ok(()),
+            // Some of it may be left, and must not be taken for the whole.
+            Stand::Abandoned => return Err(FileError::NotFound(self.path.clone())),
         }
         if sync {
             // One call for all of its files and directories.
@@ -165,22 +191,43 @@ impl Generation {
             }
             Ok(_) => return Err(FileError::NotDirectory(self.path.clone())),
             // Should another one come in between, the system refuses to replace it.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                self.new.unfinished.rename(&self.new.name, &self.parent, &self.name).map_err(io)?;
-            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => self.place().map_err(io)?,
             Err(e) => return Err(io(e)),
         }
-        *published = true;
+        *stand = Stand::Published;
         if sync {
             sync_entries(&self.tree.dir, &self.above).map_err(io)?;
         }
         Ok(())
     }
+
+    /// Removes what of it is not published, or what it has replaced, as its drop does: for who ends while others still use it.
+    pub fn abandon(&self) {
+        let mut stand = lock(&self.stand);
+        self.tree.end_tree(&self.new.unfinished, &self.new.name);
+        if *stand != Stand::Published {
+            *stand = Stand::Abandoned;
+            self.made.remove(&self.tree.dir);
+        }
+    }
+
+    /// Moves it to its place, where nothing stands.
+    fn place(&self) -> io::Result<()> {
+        let place = |above: &Dir| self.new.unfinished.rename(&self.new.name, above, &self.name);
+        match place(&self.parent) {
+            // Whoever had made the directory above it has taken that away again, because it was empty.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                Made::default().make(&self.tree.dir, &self.above)?;
+                place(&self.tree.dir.open_dir(&self.above)?)
+            }
+            placed => placed,
+        }
+    }
 }
 
 impl Drop for Generation {
     fn drop(&mut self) {
-        self.tree.end_tree(&self.new.unfinished, &self.new.name);
+        self.abandon();
     }
 }
 

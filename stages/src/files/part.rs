@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::beside::Beside;
 use super::error::FileError;
+use super::made::Made;
 use super::runs::{Runs, TWICE};
 use super::tree::{Tree, parent, same_file_system, sync_entries};
 use super::unfinished::Kept;
@@ -27,6 +28,8 @@ pub struct Part {
     above: String,
     parent: Dir,
     name: String,
+    /// What was made for it above its place.
+    made: Made,
     place: Place,
     len: u64,
     how: How,
@@ -67,21 +70,40 @@ impl Part {
         len: u64,
         how: How,
     ) -> Result<Self, FileError> {
-        let io = |e| FileError::io(path, "written", e);
-        let (parent, above, name) = parent(&base, path)?;
+        let mut made = Made::default();
+        let begun = Self::begun(tree, &base, path, how, &mut made).inspect_err(|_| made.remove(&base));
+        let (parent, above, name, place) = begun?;
+        let (above, name) = (above.to_owned(), name.to_owned());
+        let (tree, path, state) = (tree.clone(), path.to_owned(), Mutex::default());
+        let part = Self { tree, base, path, above, parent, name, made, place, len, how, state };
+        part.prepare().map_err(|e| FileError::io(&part.path, "written", e))?;
+        Ok(part)
+    }
+
+    /// The directory of its place, and a file to write to.
+    fn begun<'a>(
+        tree: &Arc<Tree>,
+        base: &Dir,
+        path: &'a str,
+        how: How,
+        made: &mut Made,
+    ) -> Result<(Dir, &'a str, &'a str, Place), FileError> {
+        let (parent, above, name) = parent(base, path, made)?;
         if parent.symlink_metadata(name).is_ok_and(|m| m.is_dir()) {
             return Err(FileError::IsDirectory(path.to_owned()));
         }
         let place = if how.keep && same_file_system(&tree.dir, &parent) {
             Place::Kept(tree.take_kept(path, how.executable)?)
         } else {
-            Place::Beside(Beside::create(&parent, name, how.executable).map_err(io)?)
+            let beside = Beside::create(&parent, name, how.executable);
+            Place::Beside(beside.map_err(|e| FileError::io(path, "written", e))?)
         };
-        let (above, name) = (above.to_owned(), name.to_owned());
-        let (tree, path) = (tree.clone(), path.to_owned());
-        let part = Self { tree, base, path, above, parent, name, place, len, how, state: Mutex::default() };
-        part.prepare().map_err(|e| FileError::io(&part.path, "written", e))?;
-        Ok(part)
+        Ok((parent, above, name, place))
+    }
+
+    /// Directories that were made for it. Unless it comes to its place, or is kept, those that are empty go with it.
+    pub fn made(&self) -> &Made {
+        &self.made
     }
 
     /// Whether bytes of an earlier upload are there, to be confirmed by [`Self::same`].
@@ -205,20 +227,32 @@ impl Part {
         if self.how.sync {
             self.file().sync_all().map_err(io)?;
         }
-        match &self.place {
-            Place::Beside(beside) => beside.publish(&self.parent, &self.name).map_err(io)?,
-            Place::Kept(kept) => {
-                let publish = || kept.dir.rename(&kept.name, &self.parent, &self.name);
-                if !self.tree.end_kept(kept, Some(&publish)).map_err(io)? {
-                    return Err(self.taken_over());
-                }
+        let placed = match self.put(&self.parent) {
+            // Whoever had made its directory has taken that away again: a file on its way is not seen in it.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                self.put(&parent(&self.base, &self.path, &mut Made::default())?.0)
             }
+            placed => placed,
+        };
+        if !placed.map_err(io)? {
+            return Err(self.taken_over());
         }
         state.ended = true;
         if self.how.sync {
             sync_entries(&self.base, &self.above).map_err(io)?;
         }
         Ok(())
+    }
+
+    /// Gives it its name in a directory; `false` when a later upload has taken it over.
+    fn put(&self, parent: &Dir) -> std::io::Result<bool> {
+        match &self.place {
+            Place::Beside(beside) => beside.publish(parent, &self.name).map(|()| true),
+            Place::Kept(kept) => {
+                let publish = || kept.dir.rename(&kept.name, parent, &self.name);
+                self.tree.end_kept(kept, Some(&publish))
+            }
+        }
     }
 
     /// Reads bytes that have come; `false` when some have not.
@@ -273,8 +307,11 @@ impl Drop for Part {
         if state.ended {
             return;
         }
-        match &self.place {
-            Place::Beside(beside) => beside.remove(&self.parent, &self.path),
+        let is_kept = match &self.place {
+            Place::Beside(beside) => {
+                beside.remove(&self.parent, &self.path);
+                false
+            }
             Place::Kept(kept) => {
                 let useless = kept.before == 0 && state.runs.is_empty();
                 let remove = || kept.dir.remove_file(&kept.name);
@@ -283,7 +320,11 @@ impl Drop for Part {
                 if let Err(e) = self.tree.end_kept(kept, last) {
                     tracing::warn!(path = self.path, "an unfinished upload stays behind: {e}");
                 }
+                last.is_none()
             }
+        };
+        if !is_kept {
+            self.made.remove(&self.base);
         }
     }
 }

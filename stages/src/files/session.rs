@@ -12,6 +12,7 @@ use super::compare::{self, Theirs};
 use super::error::FileError;
 use super::generation::Generation;
 use super::listing;
+use super::made::Made;
 use super::part::Part;
 use super::pull::Landing;
 use super::root::{Lease, Root};
@@ -25,6 +26,8 @@ const UPLOADS: usize = 256;
 const GENERATIONS: usize = 16;
 /// Leases that a session may hold.
 const LEASES: usize = 16;
+/// Directories that a session has made and remembers; more of a broken copy stay.
+const MADE: usize = 4096;
 
 /// See the module.
 pub struct FileSession {
@@ -40,6 +43,36 @@ struct Held {
     generations: HashMap<u32, Arc<Staged>>,
     /// Uploads that are being begun and count already.
     beginning: usize,
+    /// Directories that were made since somebody holds a lease: who gives the last one back has done what was to be done,
+    /// and they stay.
+    made: Folders,
+}
+
+/// Directories that go, as far as they are empty, when this is dropped.
+#[derive(Default)]
+struct Folders {
+    made: Vec<(Arc<Root>, Made)>,
+    count: usize,
+}
+
+impl Folders {
+    fn add(&mut self, root: &Arc<Root>, made: Made) {
+        if made.count() > 0 && self.count + made.count() <= MADE {
+            self.count += made.count();
+            self.made.push((root.clone(), made));
+        }
+    }
+
+    /// They stay.
+    fn leave(&mut self) {
+        (self.count, self.made) = (0, Vec::new());
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        self.made.iter().rev().for_each(|(root, made)| root.tree.unmake(made));
+    }
 }
 
 /// A generation, and the segment whose access counts for it.
@@ -81,17 +114,15 @@ impl FileSession {
     pub async fn serve(self: &Arc<Self>, request: FileRequest) -> Result<FileAnswer, FileError> {
         match request {
             FileRequest::Attach { segment, bytes } => self.attach(&segment, bytes),
-            FileRequest::Detach { lease } => {
-                let gone = lock(&self.held).leases.remove(&lease);
-                gone.map(|_| FileAnswer::Done).ok_or(FileError::NoLease(lease))
-            }
+            FileRequest::Detach { lease } => self.detach(lease),
             FileRequest::List { segment, path, after } => {
                 let root = self.root(&segment)?;
                 self.job(move |_| listing::list(&root, &path, &after)).await
             }
             FileRequest::MakeDirectory { segment, path, generation } => {
                 let (root, staged) = (self.root(&segment)?, self.staged(generation)?);
-                self.job(move |_| make_directory(&root, staged.as_deref(), &path)).await
+                let session = self.clone();
+                self.job(move |_| session.make_directory(&root, staged.as_deref(), &path)).await
             }
             FileRequest::Begin { lease, path, len, how, generation } => {
                 self.begin(lease, path, len, how, generation).await
@@ -199,6 +230,35 @@ impl FileSession {
         let (start, len) = (lease.start, lease.len);
         held.leases.insert(id, Arc::new(lease));
         Ok(FileAnswer::Attached { lease: id, start, len })
+    }
+
+    fn detach(&self, lease: u32) -> Result<FileAnswer, FileError> {
+        let mut held = lock(&self.held);
+        held.leases.remove(&lease).ok_or(FileError::NoLease(lease))?;
+        if held.leases.is_empty() {
+            held.made.leave();
+        }
+        Ok(FileAnswer::Done)
+    }
+
+    fn make_directory(
+        &self,
+        root: &Arc<Root>,
+        staged: Option<&Staged>,
+        path: &str,
+    ) -> Result<FileAnswer, FileError> {
+        root.allow(path, Op::Write)?;
+        if let Some(staged) = staged {
+            staged.root.allow(path, Op::Write)?;
+            staged.generation.make_directory(path)?;
+            return Ok(FileAnswer::Done);
+        }
+        let made = root.tree.make_directory(path)?;
+        let mut held = lock(&self.held);
+        if !held.leases.is_empty() {
+            held.made.add(root, made);
+        }
+        Ok(FileAnswer::Done)
     }
 
     /// A generation of this session; none for 0, which is the segment's own tree.
@@ -344,21 +404,11 @@ impl Drop for FileSession {
         let mut held = lock(&self.held);
         let (uploads, generations) =
             (std::mem::take(&mut held.uploads), std::mem::take(&mut held.generations));
+        let made = std::mem::take(&mut held.made);
         drop(held);
-        if !uploads.is_empty() || !generations.is_empty() {
-            self.later((uploads, generations));
+        if !uploads.is_empty() || !generations.is_empty() || made.count > 0 {
+            // In this order: what is in a directory goes before it.
+            self.later((uploads, generations, made));
         }
     }
-}
-
-fn make_directory(root: &Root, staged: Option<&Staged>, path: &str) -> Result<FileAnswer, FileError> {
-    root.allow(path, Op::Write)?;
-    match staged {
-        Some(staged) => {
-            staged.root.allow(path, Op::Write)?;
-            staged.generation.make_directory(path)?;
-        }
-        None => root.tree.make_directory(path)?,
-    }
-    Ok(FileAnswer::Done)
 }

@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::error::FileError;
 use super::listing::{is_executable, open, stamp};
+use super::made::Made;
 use super::path;
 use super::unfinished::Holds;
 
@@ -53,33 +54,51 @@ impl Tree {
         Ok(Seen { file, len: facts.len(), executable: is_executable(&facts), stamp: stamp(&facts) })
     }
 
-    /// Makes a directory and those above it; one that exists is fine, and so is the tree itself (an empty path).
+    /// Makes a directory and those above it, and answers which were not there; one that exists is fine, and so is the tree
+    /// itself (an empty path).
     ///
     /// # Errors
     /// [`FileError`]: a path that leads elsewhere, a file in its place, or the system's reason.
-    pub fn make_directory(&self, path: &str) -> Result<(), FileError> {
+    pub fn make_directory(&self, path: &str) -> Result<Made, FileError> {
         make_directory(&self.dir, path)
+    }
+
+    /// Removes directories that were made in it and are still empty.
+    pub fn unmake(&self, made: &Made) {
+        made.remove(&self.dir);
     }
 }
 
 /// Makes a directory below `base` and those above it.
-pub(super) fn make_directory(base: &Dir, path: &str) -> Result<(), FileError> {
-    let place = path::below(path)?;
+pub(super) fn make_directory(base: &Dir, path: &str) -> Result<Made, FileError> {
+    let (place, mut made) = (path::below(path)?, Made::default());
     if place == "." {
-        return Ok(());
+        return Ok(made);
     }
-    base.create_dir_all(place).map_err(|e| match e.kind() {
+    let all = made.make(base, place).map_err(|e| match e.kind() {
         std::io::ErrorKind::AlreadyExists => FileError::NotDirectory(path.to_owned()),
         _ => FileError::io(path, "written", e),
-    })
+    });
+    match all {
+        Ok(()) => Ok(made),
+        Err(e) => {
+            made.remove(base);
+            Err(e)
+        }
+    }
 }
 
-/// The directory in which the file `path` belongs, made if need be, with its path, and the file's name.
-pub(super) fn parent<'a>(base: &Dir, path: &'a str) -> Result<(Dir, &'a str, &'a str), FileError> {
+/// The directory in which the file `path` belongs, made if need be, with its path, and the file's name. What was not there is
+/// added to `made`.
+pub(super) fn parent<'a>(
+    base: &Dir,
+    path: &'a str,
+    made: &mut Made,
+) -> Result<(Dir, &'a str, &'a str), FileError> {
     let io = |e| FileError::io(path, "written", e);
     let (above, name) = path::split(path::file(path)?);
     if above != "." {
-        base.create_dir_all(above).map_err(io)?;
+        made.make(base, above).map_err(io)?;
     }
     Ok((base.open_dir(above).map_err(io)?, above, name))
 }

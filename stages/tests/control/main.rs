@@ -4,6 +4,7 @@
 
 mod fences;
 mod files;
+mod folders;
 mod generations;
 mod hostile;
 mod places;

@@ -9,6 +9,7 @@ mod explain;
 mod fanout;
 mod generations;
 mod import_mooncake;
+mod interrupted;
 mod mooncake;
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod node;

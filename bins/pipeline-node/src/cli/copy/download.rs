@@ -11,6 +11,7 @@ use pipeline_stages::files::{Generation, Part, Tree};
 
 use super::assembly::{Assembly, Ended};
 use super::compare::{self, Check, There};
+use super::folders::Folders;
 use super::session::{Bench, Session};
 use super::tree::{RemoteFile, RemoteTree};
 
@@ -21,31 +22,38 @@ pub struct Target {
     /// Path of the source's root in it.
     pub path: String,
     /// What takes the place of this path; without, files are put in their places one by one.
-    pub generation: Option<Generation>,
+    pub generation: Option<Arc<Generation>>,
+    /// What this copy makes here.
+    pub folders: Arc<Folders>,
 }
 
 impl Target {
     /// Begins a file whose path in the tree is `path`.
     fn begin(&self, path: &str, len: u64, how: How) -> Result<Part, String> {
-        let begun = match &self.generation {
-            Some(generation) => generation.begin(self.names(path), len, how),
-            None => Part::begin(&self.tree, path, len, how),
-        };
-        begun.map_err(|e| e.to_string())
+        self.folders.making(|| {
+            let begun = match &self.generation {
+                Some(generation) => generation.begin(self.names(path), len, how),
+                None => Part::begin(&self.tree, path, len, how),
+            };
+            // Of a generation they are in that.
+            let own = begun.as_ref().ok().filter(|_| self.generation.is_none());
+            own.into_iter().for_each(|part| self.folders.note(part.made()));
+            begun.map_err(|e| e.to_string())
+        })
     }
 
     fn make_directory(&self, path: &str) -> Result<(), String> {
-        let made = match &self.generation {
+        let made = self.folders.making(|| match &self.generation {
             Some(generation) => generation.make_directory(self.names(path)),
-            None => self.tree.make_directory(path),
-        };
+            None => self.tree.make_directory(path).map(|made| self.folders.note(&made)),
+        });
         made.map_err(|e| e.to_string())
     }
 
     /// What is the same need not be fetched. In a generation it has to be linked; if that fails it is fetched after all.
     fn take_over(&self, path: &str, there: &There, stamp: u64) -> bool {
         let link = |g: &Generation| g.link(self.names(path), there.len, stamp, there.executable).is_ok();
-        self.generation.as_ref().is_none_or(link)
+        self.generation.as_deref().is_none_or(link)
     }
 
     /// A path of the tree as the generation names it.

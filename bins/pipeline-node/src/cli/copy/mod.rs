@@ -5,6 +5,8 @@ mod carry;
 mod compare;
 mod download;
 mod fanout;
+mod folders;
+mod interrupt;
 mod names;
 mod pace;
 mod place;
@@ -21,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use pipeline_node::{Engine, FileAnswer, FileKind, FileRequest, Peer};
-use pipeline_stages::files::{Generation, Tree};
+use pipeline_stages::files::Generation;
 
 use super::exit::{Failure, Outcome};
 use super::failures::engine;
@@ -30,6 +32,7 @@ use super::logs;
 use super::quantity::human;
 use carry::Carrier;
 use fanout::Shape;
+use folders::Folders;
 use names::under;
 use pace::Pace;
 use place::{Place, RemotePlace};
@@ -109,7 +112,7 @@ pub fn run(args: &Args) -> Outcome {
             let counts = progress.finish(files);
             done.map(|_| counts)?
         }
-        Way::Down { from, to, into } => down(&node, &peer, from, to, *into, how)?,
+        Way::Down { from, to, into } => down(&node, &peer, from, (to, *into), how)?,
     };
     say(args, &counts, begin.elapsed())?;
     let Counts { files, skipped, failed, .. } = counts;
@@ -289,20 +292,41 @@ fn place_of(source: &Path, to: &str, inside: bool) -> Result<String, String> {
     Ok(under(to, name))
 }
 
+/// Copies to here.
 fn down(
     node: &Engine,
     peer: &Peer,
     from: &[RemotePlace],
-    to: &Path,
-    into: bool,
+    to: (&Path, bool),
     how: How<'_>,
 ) -> Result<Counts, Failure> {
+    let folders = Arc::default();
+    interrupt::on_interrupt(&folders)?;
+    let fetched = fetch(node, peer, from, to, how, &folders);
+    match &fetched {
+        Ok((counts, true)) if counts.failed == 0 => {}
+        // The rest of the tree came, so what is empty in it is so there.
+        Ok((_, true)) => folders.remove_destination(),
+        _ => folders.remove(),
+    }
+    fetched.map(|(counts, _)| counts)
+}
+
+/// Answers whether the peer was there to the end.
+fn fetch(
+    node: &Engine,
+    peer: &Peer,
+    from: &[RemotePlace],
+    (to, into): (&Path, bool),
+    how: How<'_>,
+    folders: &Arc<Folders>,
+) -> Result<(Counts, bool), Failure> {
     let rules = how.0;
     let (files, bytes) = count(node, peer, from)?;
     let progress = Progress::new(files, bytes);
     let session = Session::open(node, peer, &from[0].segment, how, &progress)?;
     let inside = into || to.file_name().is_none() || (!rules.compares() && to.is_dir());
-    let targets = targets(from, to, inside, rules.atomic)?;
+    let targets = targets(from, to, inside, rules.atomic, folders)?;
     session.run(
         |tasks| {
             for (source, target) in from.iter().zip(&targets) {
@@ -318,7 +342,7 @@ fn down(
         Some(generation) => generation.publish(rules.fsync).map_err(|e| e.to_string()),
     };
     let counts = progress.finish(files);
-    published.map_err(Failure::failed).map(|()| counts)
+    published.map_err(Failure::failed).map(|()| (counts, !session.is_lost()))
 }
 
 /// Files and bytes that there are to copy.
@@ -344,6 +368,7 @@ fn targets(
     to: &Path,
     inside: bool,
     atomic: bool,
+    folders: &Arc<Folders>,
 ) -> Result<Vec<download::Target>, Failure> {
     if atomic && from.len() != 1 {
         return Err(Failure::usage(ONE_FOLDER));
@@ -353,8 +378,7 @@ fn targets(
     let parent = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let base = if inside { &to } else { parent };
     let failed = |e| Failure::failed(format!("{}: {e}", base.display()));
-    std::fs::create_dir_all(base).map_err(failed)?;
-    let tree = Tree::open(base).map_err(failed)?;
+    let tree = folders.open(base).map_err(failed)?;
     tree.sweep();
     let target = |source: &RemotePlace| {
         let name = if inside {
@@ -364,9 +388,10 @@ fn targets(
         };
         let path = names::join(Path::new(""), name).map_err(Failure::failed)?;
         let path = path.to_str().unwrap_or_default().to_owned();
-        let staged = atomic.then(|| Generation::stage(&tree, &path)).transpose();
+        let stage = || Generation::stage(&tree, &path).map(Arc::new).inspect(|g| folders.note_generation(g));
+        let staged = atomic.then(|| folders.making(stage)).transpose();
         let generation = staged.map_err(|e| Failure::failed(&e))?;
-        Ok(download::Target { tree: tree.clone(), path, generation })
+        Ok(download::Target { tree: tree.clone(), path, generation, folders: folders.clone() })
     };
     from.iter().map(target).collect()
 }
