@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::copy::tree;
 use crate::node::{Node, failure, program, stdout};
 
 /// So slow that a signal finds it at work.
@@ -66,8 +65,17 @@ fn ended(mut copy: Child, signal: Signal) -> Option<i32> {
     copy.wait().unwrap().code()
 }
 
+/// Everything below a folder; what goes while it is looked through may be missing.
 fn names(folder: &Path) -> Vec<String> {
-    tree(folder).into_keys().collect()
+    let (mut found, mut todo) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(at) = todo.pop() {
+        for entry in fs::read_dir(at).into_iter().flatten().flatten() {
+            found.push(entry.path().strip_prefix(folder).unwrap().to_str().unwrap().to_owned());
+            todo.extend(Some(entry.path()).filter(|path| path.is_dir()));
+        }
+    }
+    found.sort();
+    found
 }
 
 /// A copy to here that SIGINT or SIGTERM ends leaves no empty folder that it has made, neither its destination nor those above
