@@ -152,6 +152,30 @@ fn refusals() {
     assert_eq!(nobody.0, 69, "{}", nobody.1);
 }
 
+/// A warning of the user's file is told once; what `--what-if` measures besides, to know what things cost here, is of its own
+/// making, and nothing is said of that, however crowded it is.
+#[test]
+fn only_the_users_file_is_warned_of() {
+    let file = File::new("version = 1\nuse = \"tcp\"\npools.nic.threads = 3\n");
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let mut two = rustix::thread::CpuSet::new();
+    (0..1024).filter(|cpu| allowed.is_set(*cpu)).take(2).for_each(|cpu| two.set(cpu));
+    // Its children have what it has.
+    rustix::thread::sched_setaffinity(None, &two).unwrap();
+    let path = file.path();
+    let args =
+        ["tune", &path, "--what-if", "here", "--rounds", "1", "--shape", "1x4KiBx1", "--against", &path];
+    let ended = output(&args);
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success(), "{told}");
+    let warnings: Vec<&str> = told.lines().filter(|line| line.starts_with("warning[")).collect();
+    assert_eq!(
+        warnings,
+        ["warning[P0502]: pool `nic` has 3 threads, but this process may use 2 CPUs"],
+        "{told}"
+    );
+}
+
 /// A record that `bench --record` made and a trace are work to tune by: each turn plays them, in their own words, and what was
 /// measured is told.
 #[test]

@@ -82,7 +82,8 @@ pub fn trials() -> Result<Vec<Trial>, Failure> {
         Ok(Trial {
             about: *about,
             name: format!("{text}{what}"),
-            config: file::load(&file::source(None, &set))?.config,
+            // Without its warnings: they would be about our choice, not about anybody's file.
+            config: file::source(None, &set).load().map_err(|findings| file::refused(&findings))?.config,
             shape: Shape::parse(text).map_err(Failure::usage)?.towards(*op),
             subject,
         })
