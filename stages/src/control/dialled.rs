@@ -28,6 +28,9 @@ use super::shared::{Running, Shared, lock};
 use crate::peer::{Peer, PeerId, PeerState, PeerView, SegmentView};
 use crate::peer_events::PeerEvent;
 
+/// What the log has of peers that cannot be reached, or have gone, stands under this target.
+pub const LOG: &str = module_path!();
+
 /// Nobody asks for the peer.
 const IDLE: u8 = 0;
 /// Slices wait for it: dial when the back-off allows.
@@ -230,7 +233,7 @@ impl Dialled {
             if *stop.borrow() {
                 return;
             }
-            tracing::warn!(peer = &*self.peer.label, failures, "{error}");
+            tracing::warn!(target: LOG, peer = &*self.peer.label, failures, "{error}");
         }
     }
 

@@ -37,6 +37,7 @@ mod tending;
 
 mod throttle;
 
+pub use dialled::LOG as LOG_OF_PEERS;
 pub use error::Error;
 pub use leaving::Remaining;
 pub(crate) use links::lanes;

@@ -2,7 +2,15 @@
 
 use std::io::IsTerminal;
 
+use pipeline_stages::control::LOG_OF_PEERS;
+
 use tracing_subscriber::EnvFilter;
+
+/// Of a command that does one thing and says what came of it: warnings, but for those of peers that cannot be reached or have
+/// gone. That is what the command ends with, in its own words; a node has nobody else to tell it to.
+pub fn of_command() {
+    install(&format!("warn,{LOG_OF_PEERS}=off"), false);
+}
 
 /// Installs the subscriber: `RUST_LOG` beats `[log] level`; `json` is `[log] format = "json"`.
 pub fn install(level: &str, json: bool) {

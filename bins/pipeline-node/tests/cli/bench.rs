@@ -122,7 +122,9 @@ fn a_target_that_goes_away() {
     let ended = bench.wait_with_output().unwrap();
     let stderr = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(69), "{stderr}");
-    assert!(stderr.contains("has gone") && stderr.contains(&address), "{stderr}");
+    assert_eq!(stderr.matches("has gone").count(), 1, "{stderr}");
+    assert!(stderr.contains(&address) && stderr.ends_with("run this again when it is back\n"), "{stderr}");
+    assert!(stderr.lines().count() == 1 && !stderr.contains("whole range"), "{stderr}");
 }
 
 /// With several NICs each has an object and a row: the bytes of all are those that were confirmed, and each took part.

@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod config;
 mod copy;
+mod dead_peers;
 mod explain;
 mod fanout;
 mod generations;

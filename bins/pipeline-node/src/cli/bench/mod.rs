@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Outcome {
     let loaded = file::load(&source(args.file.as_deref(), &set))?;
     // Before a target of the same file is started, which could only say that it does not become ready.
     loaded.runnable().map_err(|findings| file::refused(&findings))?;
-    logs::install("warn", false);
+    logs::of_command();
     match (&args.replay.trace, &args.records.replay) {
         (Some(path), _) => trace::run(args, path, loaded),
         (None, Some(path)) => record::run(args, path, loaded),
@@ -252,7 +252,10 @@ impl Bench<'_> {
     fn trouble(&self, size: u64, what: String) -> Failure {
         match self.peer.state() {
             PeerState::Down => {
-                Failure::peer(format!("{size} bytes: the target {} has gone: {what}", self.peer.label()))
+                let peer = self.peer.label();
+                Failure::peer(format!(
+                    "{size} bytes: the target {peer} has gone: {what}; run this again when it is back"
+                ))
             }
             _ => Failure::failed(what),
         }
@@ -295,10 +298,10 @@ impl Bench<'_> {
                 *all = (*all).max(*more);
             }
             if let Some(trouble) = round.trouble {
-                eprintln!("# {} bytes: {trouble}", load.size);
                 if self.peer.state() == PeerState::Down {
                     return Err(self.trouble(load.size, trouble));
                 }
+                eprintln!("# {} bytes: {trouble}", load.size);
                 if round.tally.requests == 0 {
                     return Err(Failure::failed(format!("{} bytes: no request ended well", load.size)));
                 }

@@ -39,7 +39,7 @@ use super::work::{Against, Course};
 pub fn run(args: &Args) -> Outcome {
     let course = Course::new(&args.work)?;
     let mut entrants = entrants(args);
-    logs::install("warn", false);
+    logs::of_command();
     let files = entrants.iter().filter(|entrant| entrant.state.is_ok()).count();
     if files > 0 {
         measure(args, &course, &mut entrants)?;

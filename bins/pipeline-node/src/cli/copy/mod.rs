@@ -92,7 +92,7 @@ enum Way {
 pub fn run(args: &Args) -> Outcome {
     let way = way(&args.places)?;
     let loaded = file::load(&source(args.config.as_deref(), &args.set))?;
-    logs::install("warn", false);
+    logs::of_command();
     let node = Engine::start(file::unpublished(loaded.config)).map_err(|e| engine(&e))?;
     let pace = args.rules.bwlimit.map(Pace::new);
     let how = (args.rules, pace.as_ref());
@@ -103,29 +103,32 @@ pub fn run(args: &Args) -> Outcome {
     };
     let peer = node.open_within(&remote.peer, session::OPEN_TIMEOUT).map_err(|e| engine(&e))?;
     let begin = Instant::now();
-    let counts = match &way {
+    let (counts, is_there) = match &way {
         Way::Out { .. } => unreachable!("it has been carried out"),
         Way::Up { from, to } => {
             let (files, bytes) = tally(from);
             let progress = Progress::new(files, bytes);
             let done = up(&node, &peer, (from, to), &carry::ByWrite, how, &progress);
             let counts = progress.finish(files);
-            done.map(|_| counts)?
+            (counts, done?)
         }
         Way::Down { from, to, into } => down(&node, &peer, from, (to, *into), how)?,
     };
     say(args, &counts, begin.elapsed())?;
     let Counts { files, skipped, failed, .. } = counts;
-    match (failed, counts.untried()) {
-        (0, 0) => Ok(()),
-        (_, 0) => {
-            Err(Failure::failed(format!("{failed} failed, {files} were copied, {skipped} were the same")))
-        }
-        (_, untried) => Err(Failure::failed(format!(
-            "{failed} failed, {files} were copied, {skipped} were the same, {untried} were not tried: peer {} is gone",
-            remote.peer
-        ))),
+    let untried = counts.untried();
+    if (failed, untried) == (0, 0) {
+        return Ok(());
     }
+    let mut came = format!("{failed} failed, {files} were copied, {skipped} were the same");
+    if untried > 0 {
+        came += &format!(", {untried} were not tried");
+    }
+    if !is_there {
+        let advice = "copy again when it is back, with --resume to send only what is missing";
+        came += &format!(": peer {} is gone; {advice}", remote.peer);
+    }
+    Err(Failure::failed(came))
 }
 
 /// What was done: as JSON if asked for, else a line for whoever sits at a terminal.
@@ -292,14 +295,14 @@ fn place_of(source: &Path, to: &str, inside: bool) -> Result<String, String> {
     Ok(under(to, name))
 }
 
-/// Copies to here.
+/// Copies to here; answers whether the peer was there to the end.
 fn down(
     node: &Engine,
     peer: &Peer,
     from: &[RemotePlace],
     to: (&Path, bool),
     how: How<'_>,
-) -> Result<Counts, Failure> {
+) -> Result<(Counts, bool), Failure> {
     let folders = Arc::default();
     interrupt::on_interrupt(&folders)?;
     let fetched = fetch(node, peer, from, to, how, &folders);
@@ -309,10 +312,9 @@ fn down(
         Ok((_, true)) => folders.remove_destination(),
         _ => folders.remove(),
     }
-    fetched.map(|(counts, _)| counts)
+    fetched
 }
 
-/// Answers whether the peer was there to the end.
 fn fetch(
     node: &Engine,
     peer: &Peer,

@@ -13,6 +13,7 @@ use super::pace::Pace;
 use super::progress::Progress;
 use super::rules::Rules;
 use crate::cli::exit::Failure;
+use crate::cli::failures;
 
 /// Bytes of a chunk, at most; less where the peer's bounce region is small.
 const CHUNK: u64 = 1 << 20;
@@ -143,7 +144,7 @@ impl<'a> Session<'a> {
                 if matches!(failure.reason, Reason::PeerGone | Reason::StalePeer) {
                     self.lost.store(true, Ordering::Relaxed);
                 }
-                Err(failure.to_string())
+                Err(failures::request(&failure))
             }
             _ => Ok(()),
         }
@@ -164,7 +165,7 @@ impl<'a> Session<'a> {
         if error.is_peer() {
             self.lost.store(true, Ordering::Relaxed);
         }
-        error.to_string()
+        failures::words(error)
     }
 
     /// Runs `produce` here and `work` on each worker, joined by a bounded channel, until all work is done.

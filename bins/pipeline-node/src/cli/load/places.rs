@@ -6,6 +6,7 @@ use pipeline_node::{Batch, Options, Request, Status};
 
 use super::direction::Direction;
 use super::timed::Load;
+use crate::cli::failures;
 
 /// Requests of a batch.
 const BATCH: usize = 64;
@@ -65,7 +66,7 @@ impl Load<'_> {
 
 fn first_failure(batch: &Batch) -> Option<String> {
     batch.results().find_map(|status| match status {
-        Status::Failed(failure) => Some(failure.to_string()),
+        Status::Failed(failure) => Some(failures::request(&failure)),
         _ => None,
     })
 }

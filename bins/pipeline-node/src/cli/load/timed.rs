@@ -10,6 +10,7 @@ use super::direction::Direction;
 use super::layout::Layout;
 use super::tally::Tally;
 use super::waiting::{Waiter, Waiting};
+use crate::cli::failures;
 
 /// When a round ends.
 #[derive(Clone, Copy, Debug)]
@@ -203,7 +204,7 @@ impl Load<'_> {
                 None => round.tally.done(1, self.size, at, at.saturating_sub(since_ns)),
                 Some(failure) => {
                     round.tally.failed(1);
-                    round.trouble.get_or_insert_with(|| failure.to_string());
+                    round.trouble.get_or_insert_with(|| failures::request(failure));
                 }
             }
         }

@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Outcome {
     let loaded = file::load(&source)?;
     loaded.runnable().map_err(|findings| file::refused(&findings))?;
     written_to(args).map_or(Ok(()), can_be_written)?;
-    logs::install("warn", false);
+    logs::of_command();
     let work = WorkArgs { work: Some(usual_work(args)), ..args.work.clone() };
     let course = Course::new(&work)?;
     let cpus = Cpus::of_process();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use pipeline_node::{Batch, Engine, Region, Request, Segment, Status, SubmitError};
 
 use super::form::{Record, Run};
+use crate::cli::failures;
 use crate::cli::load::tally::Tally;
 use crate::cli::load::{Direction, Waiter, Waiting};
 
@@ -193,7 +194,7 @@ impl Play<'_> {
                 match status {
                     Status::Failed(failure) => {
                         played.tally.failed(1);
-                        played.trouble.get_or_insert_with(|| failure.to_string());
+                        played.trouble.get_or_insert_with(|| failures::request(&failure));
                     }
                     _ => played.tally.done(1, bytes, at, latency),
                 }

@@ -8,6 +8,7 @@ use pipeline_node::{Engine, Options, Region, Request, Segment, Status};
 use super::store::Store;
 use crate::cli::bench::pattern::{PIECE, fill, wrong};
 use crate::cli::draw::mix;
+use crate::cli::failures;
 use crate::cli::load::layout::Layout;
 
 /// Pieces of a megabyte that are under way together.
@@ -229,7 +230,7 @@ impl<'a> Ferry<'a> {
         // Its deadline ends it, so this ends.
         while batch.wait(Duration::from_secs(60)).is_err() {}
         let failed = batch.results().find_map(|status| match status {
-            Status::Failed(failure) => Some(failure.to_string()),
+            Status::Failed(failure) => Some(failures::request(&failure)),
             _ => None,
         });
         failed.map_or(Ok(()), Err)

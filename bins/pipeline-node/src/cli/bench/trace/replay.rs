@@ -14,6 +14,7 @@ use super::desk::{Counts, Desk, Event, Job};
 use super::form::Trace;
 use super::peak::Peak;
 use super::progress::Progress;
+use crate::cli::failures;
 use crate::cli::load::tally::Tally;
 use crate::cli::load::{Waiter, Waiting};
 
@@ -290,7 +291,7 @@ impl<'a, 'c, 's> Replay<'a, 'c, 's> {
                 _ => None,
             });
             if let Some(failure) = failure {
-                self.outcome.trouble.get_or_insert_with(|| failure.to_string());
+                self.outcome.trouble.get_or_insert_with(|| failures::request(failure));
             }
             self.end(*job, flight.is_read, failure.is_none());
         }

@@ -38,10 +38,8 @@ pub fn run(
     json: bool,
 ) -> Outcome {
     let peers = open(node, to);
-    if let Some(Err(first)) = peers.first()
-        && peers.iter().all(Result::is_err)
-    {
-        return Err(Failure::peer(first));
+    if peers.iter().all(Result::is_err) {
+        return peers.into_iter().filter_map(Result::err).reduce(Failure::worse).map_or(Ok(()), Err);
     }
     let begin = Instant::now();
     let (files, bytes) = tally(from);
