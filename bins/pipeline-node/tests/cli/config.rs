@@ -58,7 +58,12 @@ fn init_writes_once() {
 #[test]
 fn doctor_says_what_mends() {
     let (_dir, path) = file("version = 1\nuse = \"tcp\"\nlimits = { links = 4, peers = 4 }\n");
-    assert!(stdout(&["doctor", &path]).lines().all(|line| line.starts_with("ok")));
+    // What would be faster on this machine is a hint, and no error.
+    let well = stdout(&["doctor", &path]);
+    assert!(well.starts_with("ok") && !well.contains("error"), "{well}");
+    let hints = well.lines().filter(|line| !line.starts_with("ok")).collect::<Vec<_>>();
+    let is_hint = |pair: &[&str]| pair[0].starts_with("hint ") && pair[1].contains("= better: ");
+    assert!(hints.chunks(2).all(is_hint), "{well}");
     let ended = output(&["doctor", &path, "--set", "transports.tcp.nics=[\"nosuch0\"]"]);
     assert_eq!(ended.status.code(), Some(71));
     let out = String::from_utf8(ended.stdout).unwrap();
