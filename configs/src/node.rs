@@ -1,5 +1,7 @@
 //! `[node]`: who this node is, where it listens, and what it asks of its machine.
 
+use std::time::Duration;
+
 use crate::body::{self, Form};
 use crate::config::Node;
 use crate::names;
@@ -42,7 +44,7 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Time { min_ns: 0, max_ns: 1_000_000_000 },
         default: None,
         required: false,
-        doc: "While the node runs, no CPU of this machine sleeps so deeply that it takes longer to wake (whole microseconds): holds /dev/cpu_dma_latency, which takes root. 0 keeps all CPUs awake, which costs power; what it brings is in docs/tuning.md.",
+        doc: "While the node runs, no CPU of this machine sleeps so deeply that it takes longer to wake (whole microseconds, at least one of them unless it is 0): holds /dev/cpu_dma_latency, which takes root. 0 keeps all CPUs awake, which costs power; what it brings is in docs/tuning.md.",
         change: Change::Restart,
         ..Key::PLAIN
     },
@@ -63,6 +65,24 @@ pub fn read(entry: Option<&Entry>, scope: &mut Scope<'_>) -> Node {
         name,
         listen: body.values.text("listen").unwrap_or("127.0.0.1:0").to_owned(),
         advertise: body.values.texts("advertise").to_vec(),
-        cpu_dma_latency: body.values.time("cpu_dma_latency"),
+        cpu_dma_latency: body.values.time("cpu_dma_latency").map(whole_us),
+    }
+}
+
+/// The kernel takes whole microseconds, and 0 for never asleep: which is only meant where it is written.
+fn whole_us(time: Duration) -> Duration {
+    let us = Duration::from_micros(time.as_micros().try_into().unwrap_or(u64::MAX));
+    if time.is_zero() { us } else { us.max(Duration::from_micros(1)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Less than a microsecond is one, and not the 0 that keeps all CPUs awake; else what is asked for is not exceeded.
+    #[test]
+    fn only_nothing_is_nothing() {
+        let us = |ns: u64| whole_us(Duration::from_nanos(ns)).as_nanos();
+        assert_eq!([us(0), us(500), us(1_000), us(20_999)], [0, 1_000, 1_000, 20_000]);
     }
 }

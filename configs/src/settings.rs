@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::body::{self, Body, Form};
+use crate::finding::{Finding, Report};
 use crate::schema::{Change, Key, Kind};
 use crate::source::Span;
 use crate::tree::Table;
 use crate::value::Scope;
+use crate::{codes, suggest};
 
 /// Keys of `[auth]`.
 pub const AUTH: &[Key] = &[Key {
@@ -113,6 +115,9 @@ pub fn read(root: &Table, scope: &mut Scope<'_>) -> Settings {
     let stats = table(root, "stats", STATS, scope);
     let drain = table(root, "drain", DRAIN, scope);
     let log = table(root, "log", LOG, scope);
+    if let (Some(level), Some(at)) = (log.values.text("level"), log.spans.get("level")) {
+        check_level(level, *at, scope.report);
+    }
     Settings {
         auth_key_file: auth.values.text("key_file").map(PathBuf::from),
         admin_socket: admin.values.text("socket").map(PathBuf::from),
@@ -121,6 +126,25 @@ pub fn read(root: &Table, scope: &mut Scope<'_>) -> Settings {
         drain_timeout: drain.values.time("timeout").unwrap_or_default(),
         log_level: log.values.text("level").unwrap_or("info").to_owned(),
         log_json: log.values.text("format") == Some("json"),
+    }
+}
+
+const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace", "off"];
+
+/// Refuses a word that is no level: in a filter it would name a part of the program, of which all is logged, and of all others nothing.
+fn check_level(level: &str, at: Span, report: &mut Report) {
+    let parts = level.split(',').map(str::trim);
+    let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
+    let levels = parts.map(|part| part.rsplit_once('=').map_or(part, |(_, level)| level.trim()));
+    for word in levels.filter(|word| !is_level(word)) {
+        let near = suggest::nearest(word, LEVELS.iter().copied());
+        let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`?  "));
+        let finding =
+            Finding::error(codes::RANGE, at, format!("`{}` is no level of a log", word.escape_debug()));
+        report.push(finding.help(format!(
+            "{near}levels: {}; a part of the program has its own as in info,control=debug",
+            LEVELS.join(", ")
+        )));
     }
 }
 

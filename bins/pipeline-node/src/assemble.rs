@@ -171,13 +171,8 @@ fn open_segments(world: &Arc<World>, book: &Book, segments: &[SegmentConfig]) ->
                 )));
             }
         };
-        let access = match &segment.kind {
-            SegmentKind::Dram { .. } | SegmentKind::Cuda { .. } | SegmentKind::File { .. } => {
-                access(&segment.access)
-            }
-            // Bytes of files pass through it both ways; what may be done to the files is judged by name.
-            SegmentKind::Dir { .. } => Access::ReadWrite,
-        };
+        // Of a folder this is the buffer that bytes of files pass through: peers read what they fetch, and write what they bring.
+        let access = access(&segment.access);
         world.segments.create(&segment.name, kind)?;
         let memory = Memory::allocate(bytes)?;
         if let Some(node) = segment.numa

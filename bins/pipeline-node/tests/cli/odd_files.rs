@@ -35,6 +35,24 @@ pub fn is_writing(node: &Node, folder: &Path) -> bool {
     })
 }
 
+/// The buffer that files of a folder pass through is no memory to measure: `bench` refuses it, and of a folder that is only read
+/// no peer writes into it. What is fetched meanwhile is right.
+#[test]
+fn a_folder_is_not_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), bytes(1 << 20)).unwrap();
+    let node = Node::serving_with_set(dir.path(), &["segments.files.access='read'"]);
+    let (code, stderr) =
+        failure(&["bench", "--target", &node.address, "--segment", "files", "--size", "4KiB"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("`files`") && stderr.contains("is a folder"), "{stderr}");
+    let seen = stdout(&["explain", &node.address, "files"]);
+    assert!(seen.contains("READ") && !seen.contains("READ and WRITE"), "{seen}");
+    let back = dir.path().join("back");
+    stdout(&["copy", &format!("{}:files/file", node.address), back.to_str().unwrap()]);
+    assert!(fs::read(back).unwrap() == bytes(1 << 20));
+}
+
 /// The longest legal names, names of only spaces and dots, control characters, emoji and leading dashes, several levels
 /// deep, go there and come back byte for byte.
 #[test]

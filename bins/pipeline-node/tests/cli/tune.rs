@@ -140,6 +140,11 @@ fn refusals() {
         "{code_of} {stderr}"
     );
     let begin = Instant::now();
+    for alone in [["--save", "costs.json"], ["--shape", "1x4KiBx1"], ["--against", "other.toml"]] {
+        let (code_of, stderr) = code(&[&["--budget", "2s"][..], &alone].concat());
+        assert_eq!(code_of, 2, "{stderr}");
+        assert!(stderr.contains(alone[0]) && stderr.contains("--what-if"), "{stderr}");
+    }
     let (code_of, stderr) = code(&["--what-if", "here", "--save", "/no/such/folder/costs.json"]);
     assert!(
         code_of == 71 && stderr.contains("/no/such/folder/costs.json cannot be written"),

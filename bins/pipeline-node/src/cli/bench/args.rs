@@ -9,9 +9,9 @@ use pipeline_transports::mooncake::MEMORY;
 use super::record::RecordArgs;
 use super::trace::TraceArgs;
 use crate::cli::exit::Failure;
-use crate::cli::failures::engine;
 use crate::cli::load::Direction;
 use crate::cli::quantity::{bytes, positive};
+use crate::cli::work::memory_of;
 
 /// Measure what a pipeline does: one line a size, a table by stage, and the ceiling in the same run.
 ///
@@ -137,7 +137,7 @@ impl Args {
                 peer.label()
             )));
         }
-        peer.segment(name).map_err(|e| engine(&e))
+        memory_of(peer, name)
     }
 
     /// Requests a batch of the loop.

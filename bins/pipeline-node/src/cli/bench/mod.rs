@@ -251,7 +251,7 @@ impl Bench<'_> {
     /// What failed: the target's going, if it has gone.
     fn trouble(&self, size: u64, what: String) -> Failure {
         match self.peer.state() {
-            PeerState::Down => {
+            PeerState::Down | PeerState::Leaving => {
                 let peer = self.peer.label();
                 Failure::peer(format!(
                     "{size} bytes: the target {peer} has gone: {what}; run this again when it is back"
@@ -298,7 +298,7 @@ impl Bench<'_> {
                 *all = (*all).max(*more);
             }
             if let Some(trouble) = round.trouble {
-                if self.peer.state() == PeerState::Down {
+                if matches!(self.peer.state(), PeerState::Down | PeerState::Leaving) {
                     return Err(self.trouble(load.size, trouble));
                 }
                 eprintln!("# {} bytes: {trouble}", load.size);

@@ -187,7 +187,7 @@ fn way(places: &[String]) -> Result<Way, Failure> {
         }
         (_, Some(true)) => Err(Failure::usage("both sides are a peer's: copy to here first, then from here")),
         _ => Err(Failure::usage(
-            "no side is PEER:SEGMENT[/PATH], or only some of the sources are; exactly one side is a peer's",
+            "no side is PEER:SEGMENT[/PATH], or only some of the places of a side are; exactly one side is a peer's",
         )),
     }
 }

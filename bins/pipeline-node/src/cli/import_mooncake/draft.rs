@@ -101,7 +101,7 @@ pub(super) const WEIGHTY: &[Kind] = &[Kind::Unknown, Kind::Unfit, Kind::Lacks];
 pub(super) fn told(left: &Left) -> String {
     let (name, whence) = left.said.from.split_once(' ').unwrap_or((&left.said.from, ""));
     let gap = if whence.is_empty() { "" } else { " " };
-    format!("{name}={}{gap}{whence}: {}", shown(&left.said.name, &left.said.value), left.why)
+    format!("{name}={}{gap}{whence}: {}", shown(&left.said.name, &left.said.value), without_logins(&left.why))
 }
 
 /// A value for people; a password is not for them, and no value breaks a line.
@@ -109,10 +109,44 @@ pub(super) fn shown(name: &str, value: &str) -> String {
     if name.to_ascii_uppercase().contains("PASSWORD") {
         return "…".to_owned();
     }
-    value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let line: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    without_logins(&line)
+}
+
+/// Without the user and the password of each address: `redis://…@HOST`.
+pub(super) fn without_logins(text: &str) -> String {
+    let mut rest = text;
+    let mut all = String::new();
+    while let Some((before, after)) = rest.split_once("://") {
+        let end = after.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(after.len());
+        let login = after[..end].rfind('@');
+        all += before;
+        all += if login.is_some() { "://…" } else { "://" };
+        rest = &after[login.unwrap_or(0)..];
+    }
+    all + rest
 }
 
 fn padded(text: &str, width: usize, why: &str) -> String {
     let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("{text:width$}  # {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No login of an address is told, wherever it stands in a text, and what is no address stays as it is.
+    #[test]
+    fn logins_are_not_told() {
+        let told = [
+            ("redis://u:secret@h:1/0", "redis://…@h:1/0"),
+            ("http://u:se@cret@h/m and \"etcd://u:secret@g\"; a@b", "http://…@h/m and \"etcd://…@g\"; a@b"),
+            ("http://h:80/metadata", "http://h:80/metadata"),
+            ("P2PHANDSHAKE", "P2PHANDSHAKE"),
+        ];
+        for (text, shown) in told {
+            assert_eq!(without_logins(text), shown);
+        }
+    }
 }

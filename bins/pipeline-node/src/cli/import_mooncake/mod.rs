@@ -193,7 +193,7 @@ impl Imported {
         let left = |left: &Left| {
             serde_json::json!({
                 "name": left.said.name, "value": draft::shown(&left.said.name, &left.said.value),
-                "from": left.said.from, "kind": left.kind.word(), "why": left.why,
+                "from": left.said.from, "kind": left.kind.word(), "why": draft::without_logins(&left.why),
             })
         };
         serde_json::json!({

@@ -25,7 +25,7 @@ const LOGS: &str = "logs go to stderr, events of single slices are not logged";
 const OTHER: &str = "a transport that is not here";
 const STORE: &str = "a matter of Mooncake Store, not of its Transfer Engine";
 const METRICS: &str =
-    "no metrics are served yet; `Engine::stats` and `Engine::nics` tell them to the program";
+    "a node counts all the time; `[metrics] listen = \"HOST:PORT\"` serves it to Prometheus";
 const ASKED: &str = "nothing is kept of an answer: a peer is asked again after its links died";
 
 /// `MC_…` of the Transfer Engine, by what they are about.

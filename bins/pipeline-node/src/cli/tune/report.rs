@@ -180,7 +180,8 @@ impl Report<'_> {
         };
         let _ =
             writeln!(text, "old against new, {} pairs: {} at 98 %", verdict.gain.pairs, verdict.gain.words());
-        let _ = writeln!(text, "  new: {}", self.figures(best).words());
+        let _ = writeln!(text, "  old: {}", self.figures_of_the_end(&self.space.base()).words());
+        let _ = writeln!(text, "  new: {}", self.figures_of_the_end(best).words());
         let why = match (verdict.is_better, verdict.keeps, verdict.gain.low.is_finite()) {
             (true, ..) => return,
             (_, false, _) => {
@@ -204,8 +205,19 @@ impl Report<'_> {
         }
     }
 
+    /// Over the turns of old against new, if there were any: of two files only what took turns can be compared.
+    fn figures_of_the_end(&self, of: &Point) -> Figures {
+        let pairs = self.found.verdict.as_ref().map_or(0, |verdict| verdict.gain.pairs);
+        let from = if pairs == 0 { 0 } else { self.runs.cells.len().saturating_sub(2 * pairs) };
+        self.figures_since(of, from)
+    }
+
     fn figures(&self, of: &Point) -> Figures {
-        let cells = self.runs.cells.iter().filter(|(candidate, _)| candidate == of);
+        self.figures_since(of, 0)
+    }
+
+    fn figures_since(&self, of: &Point, from: usize) -> Figures {
+        let cells = self.runs.cells[from..].iter().filter(|(candidate, _)| candidate == of);
         let turns: Vec<&Vec<_>> = cells.map(|(_, cells)| cells).collect();
         let middle = |what: &dyn Fn(&[crate::cli::work::Measured]) -> f64| {
             median(&mut turns.iter().map(|turn| what(turn)).collect::<Vec<_>>())
@@ -266,8 +278,8 @@ impl Report<'_> {
             "gain_low_pct": percent(gain.low, true),
             "gain_high_pct": percent(gain.high, true),
             "keeps_bounds": verdict.as_ref().map(|verdict| verdict.keeps),
-            "old": self.figures(&base).json(),
-            "new": if *best == base { Value::Null } else { self.figures(best).json() },
+            "old": self.figures_of_the_end(&base).json(),
+            "new": if *best == base { Value::Null } else { self.figures_of_the_end(best).json() },
             "limited_by": self.runs.seen(&base).map(|seen| seen.limit.words.clone()),
             "new_limited_by": self.runs.seen(best).map(|seen| seen.limit.words.clone()),
             "races": races.len(),

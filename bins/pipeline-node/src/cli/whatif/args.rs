@@ -47,6 +47,26 @@ pub struct WhatIfArgs {
 }
 
 impl WhatIfArgs {
+    /// Options that mean nothing without a machine. Not by `requires`: clap takes what is missing for given as soon as anything is
+    /// there that it conflicts with.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn all_mean_something(&self) -> Result<(), Failure> {
+        let given = [
+            ("--against", !self.against.is_empty()),
+            ("--shape", !self.shape.is_empty()),
+            ("--calibration", self.calibration.is_some()),
+            ("--save", self.save.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given && self.what_if.is_none()) {
+            Some((name, _)) => Err(Failure::usage(format!(
+                "{name} is for what would be elsewhere: give --what-if as well, or leave it out"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// What is asked of the file. Of a trace or a record that is what it does most: batches of its mean length, of requests of
     /// its mean size.
     ///

@@ -12,6 +12,7 @@ use pipeline_node::{Config, Engine, Observation, Peer, Region, Segment};
 use super::against::Against;
 use super::course::{Course, Story, Tale};
 use super::measured::{Done, Measured, Meter};
+use super::memory::memory_of;
 use super::shape::Shape;
 use crate::cli::bench::record::play::{Pace, Play};
 use crate::cli::bench::trace::{Bytes, Desk, Fill, Replay, Setting, Shares, Speed, Store};
@@ -70,7 +71,7 @@ impl<'a> Session<'a> {
         let node = Engine::start(file::unpublished(config)).map_err(|e| engine(&e))?;
         let region = node.allocate(course.local_bytes()).map_err(|e| engine(&e))?;
         let peer = node.open_within(&against.address, OPEN).map_err(|e| engine(&e))?;
-        let segment = peer.segment(segment).map_err(|e| engine(&e))?;
+        let segment = memory_of(&peer, segment)?;
         let needed = match course.story {
             // Blocks share places where there are fewer.
             Some(_) => 1,
