@@ -1,5 +1,6 @@
 //! What idle CPUs of this machine do, as far as whoever waits for a wake-up pays for it: a CPU of a virtual machine that halts is
-//! started again by the host, and a core that sleeps deeply takes its time. What that costs was measured in docs/tuning.md.
+//! started again by the host, and a core that sleeps deeply takes its time. What that costs, and what it costs to avoid it, was measured
+//! in docs/tuning.md.
 //!
 //! Deliberately read and never changed: it is a setting of the whole machine, and belongs to its owner.
 
@@ -61,8 +62,9 @@ impl Idle {
     pub fn mend(&self) -> Option<String> {
         match self {
             Self::Halts => Some(
-                "echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns (to stay: haltpoll.guest_halt_poll_ns=200000 \
-                 on the kernel's command line), or [node] cpu_dma_latency = \"0us\"; what they bring and cost is in docs/tuning.md"
+                "for latency try echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns (to stay: haltpoll.guest_halt_poll_ns=200000 \
+                 on the kernel's command line), or [node] cpu_dma_latency = \"0us\"; either may cost throughput where two CPUs \
+                 share a core: docs/tuning.md"
                     .into(),
             ),
             Self::Sleeps { exit_us, .. } if *exit_us >= LONG_US => {
