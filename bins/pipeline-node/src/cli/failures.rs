@@ -38,7 +38,7 @@ pub fn words(error: &Error) -> String {
 /// Why a request failed.
 pub fn request(failure: &pipeline_node::Failure) -> String {
     match failure.reason {
-        Reason::PeerGone | Reason::StalePeer | Reason::Undetermined => {
+        Reason::PeerGone | Reason::StalePeer | Reason::PeerLeaving | Reason::Undetermined => {
             format!("peer `{}`, stage `{}`: {}", failure.peer, failure.stage, failure.reason.what())
         }
         _ => failure.to_string(),

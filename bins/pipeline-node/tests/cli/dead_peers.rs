@@ -109,3 +109,18 @@ fn it_goes_in_the_middle() {
     assert!(last.contains(&format!("peer {} is gone; copy again when it is back", node.address)), "{told}");
     assert!(!told.contains("WARN") && !told.contains("submit") && !told.contains("open it again"), "{told}");
 }
+
+/// A target that leaves in good order in the middle of a `bench` is a peer that went: 69, in one line that says so.
+#[test]
+fn a_target_leaves() {
+    let node = Node::target("64MiB", &[]);
+    let args = ["bench", "--target", &node.address, "--segment", "kv", "--size", "64KiB", "--seconds", "20"];
+    let mut bench = program(&args);
+    let bench = bench.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    node.signal(rustix::process::Signal::TERM);
+    let ended = bench.wait_with_output().unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(69), "{stderr}");
+    assert!(stderr.contains("has gone") && !stderr.contains("use another peer"), "{stderr}");
+}
