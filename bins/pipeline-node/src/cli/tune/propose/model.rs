@@ -18,7 +18,8 @@ const BUSY: f64 = 0.85;
 /// Nothing is expected of a change for which no law speaks; against which one speaks, less.
 const AGAINST: f64 = -0.1;
 
-/// What CPUs that stay awake are worth: a virtual machine whose idle CPUs halt was up to twice as fast with them, and at times no faster (docs/tuning.md).
+/// What CPUs that stay awake are worth: a virtual machine whose idle CPUs halt was up to twice as fast with them, and at times no
+/// faster (docs/tuning.md).
 const AWAKE: f64 = 0.2;
 
 /// What was measured of the best so far.

@@ -2,8 +2,8 @@
 //! depths; limits only where a bound allows it.
 //!
 //! Deliberately only what changes no meaning: no segment, peer, deadline, address or way of notifying. What an application would
-//! have to know of (a pool of kind `caller`), and what takes a CPU from everybody else (a wait that never sleeps, a machine whose CPUs do not), takes the user's
-//! word. Whether a candidate is sound is for the file's own rules to say, not for this.
+//! have to know of (a pool of kind `caller`), and what takes a CPU from everybody else (a wait that never sleeps, a machine whose CPUs
+//! do not), takes the user's word. Whether a candidate is sound is for the file's own rules to say, not for this.
 
 mod edges;
 mod knobs;
