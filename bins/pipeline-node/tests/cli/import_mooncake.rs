@@ -130,3 +130,32 @@ fn what_cannot_be_had() {
     let (_, stderr, code) = import(&[no_text.to_str().unwrap()]);
     assert!(code == 65 && stderr.contains("no text"), "{code}: {stderr}");
 }
+
+/// An option whose value makes no sense is refused by its name with what may be written, and nothing is printed: no line of a
+/// file that was never made is blamed, whichever name said it. What a variable says is left out and told, as ever.
+#[test]
+fn values_that_make_no_sense() {
+    for name in ["a:b:c", "a b", "a:b", "300.0.0.1:9"] {
+        let (file, stderr, code) = import(&["/dev/null", "--local-server-name", name]);
+        assert_eq!((file.as_str(), code), ("", 2), "{stderr}");
+        let wanted =
+            format!("--local-server-name={name}: it is no `host` or `host:port`; write such as node-1");
+        assert!(stderr.contains(&wanted) && !stderr.contains("<imported>"), "{stderr}");
+    }
+    let two = ["/dev/null", "--local-server-name", "a:b:c", "--buffer-size", "much"];
+    let (_, stderr, code) = import(&two);
+    assert!(
+        code == 2 && stderr.contains("--local-server-name=") && stderr.contains("--buffer-size="),
+        "{stderr}"
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let env = dir.path().join("odd.env");
+    std::fs::write(&env, "MOONCAKE_LOCAL_HOSTNAME=a:b:c\nMC_TCP_BIND_ADDRESS=a b\n").unwrap();
+    let options = [env.to_str().unwrap(), "--metadata-server", "http://10.0.0.9:8080/metadata"];
+    let (file, stderr, code) = import(&options);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("MOONCAKE_LOCAL_HOSTNAME=a:b:c (odd.env:1): it is no `host`"), "{stderr}");
+    assert!(stderr.contains("MC_TCP_BIND_ADDRESS=a b (odd.env:2): it is no host name"), "{stderr}");
+    assert!(file.contains("listen = \"127.0.0.1:0\""), "{file}");
+}

@@ -71,11 +71,12 @@ pub struct Args {
 /// Runs it.
 ///
 /// # Errors
-/// 65 for input that makes no sense, 71 for files that cannot be read; 1 when the file stands for another set-up: its metadata
+/// 2 for an option whose value makes no sense, 65 for other input that makes none, 71 for files that cannot be read; 1 when the file stands for another set-up: its metadata
 /// server or its protocol has no equivalent.
 pub fn run(args: &Args) -> Outcome {
     let (said, sources) = gather(args)?;
     let imported = import(said, &sources)?;
+    refuse_options(&imported.left)?;
     match args.json {
         true => print(&format!("{}\n", imported.json()))?,
         false => print(&imported.text)?,
@@ -86,6 +87,14 @@ pub fn run(args: &Args) -> Outcome {
         Some(left) => Err(Failure::failed(format!("the file is for another set-up: {}", told(left)))),
         None => Ok(()),
     }
+}
+
+/// What a variable or a key says stands in a file that somebody else may own, and the rest of it is still worth having; an
+/// option was written just now, by who reads this.
+fn refuse_options(left: &[Left]) -> Outcome {
+    let unfit = left.iter().filter(|left| left.kind == Kind::Unfit && left.said.manner == Manner::Option);
+    let refusals = unfit.map(|left| Failure::usage(told(left)));
+    refusals.reduce(Failure::worse).map_or(Ok(()), Err)
 }
 
 /// All that is said, the later the weightier, and where it was read.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use pipeline_configs::address as ours;
+
 /// A `local_server_name`: `host`, `host:port`, `[v6]:port`, `v6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Own {
@@ -28,7 +30,7 @@ impl Own {
             Some(port) => Some(port.parse().ok()?),
             None => None,
         };
-        (!host.is_empty()).then(|| Self { host: host.to_owned(), port })
+        is_host(host).then(|| Self { host: host.to_owned(), port })
     }
 
     /// The host to listen at, and the one to tell others if that is another one. A name may stand for an address that only
@@ -46,6 +48,12 @@ impl Own {
         let good = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '-' };
         self.host.chars().map(good).take(64).collect()
     }
+}
+
+/// Whether our file takes it as a host: what it would refuse must be refused by the name that said it, not by a line that
+/// nobody has seen.
+pub(super) fn is_host(text: &str) -> bool {
+    ours::parse(text).is_ok_and(|address| address.host == text)
 }
 
 /// `host:port` as an address.
@@ -154,7 +162,9 @@ mod tests {
         assert_eq!(own("[::1]:9"), Some((s("::1"), Some(9), s("::1"))));
         assert_eq!(own("2001:db8::5"), Some((s("2001:db8::5"), None, s("2001:db8::5"))));
         assert_eq!(own("localhost"), Some((s("localhost"), None, s("127.0.0.1"))));
-        assert_eq!((own(":1"), own("a:b"), own("")), (None, None, None));
+        for wrong in [":1", "a:b", "", "a:b:c", "a b", "[a:7]:9", "300.0.0.1:9", "-x"] {
+            assert_eq!(own(wrong), None, "{wrong}");
+        }
         assert_eq!(Own::parse("2001:db8::5").unwrap().node(), "2001-db8--5");
         assert_eq!(address("::1", 7), "[::1]:7");
     }

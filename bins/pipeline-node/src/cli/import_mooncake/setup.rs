@@ -11,6 +11,12 @@ use super::said::{self, Said};
 /// The type of transport for `rdma`.
 const RDMA: &str = "mooncake_rdma";
 
+/// What a node may call itself.
+const NO_NAME: &str =
+    "it is no `host` or `host:port`; write such as node-1, 10.0.0.1:12345 or [2001:db8::5]:12345";
+/// What others may be told.
+const NO_HOST: &str = "it is no host name and no address";
+
 /// The port of a native listener; Mooncake's peers come to another one.
 const NATIVE: &str = "for nodes of our own kind; Mooncake's peers come to `listen` of the transport";
 
@@ -90,7 +96,7 @@ fn own(judged: &mut Judged) -> Option<Own> {
     let own = Own::parse(&said.value);
     if own.is_none() {
         judged.basics.remove(&Basic::Name);
-        judged.leave(said, Kind::Unfit, "it is no `host` or `host:port`");
+        judged.leave(said, Kind::Unfit, NO_NAME);
     }
     own
 }
@@ -129,8 +135,7 @@ fn transport(judged: &mut Judged, own: Option<&Own>, over: Over, lines: &mut Vec
     };
     let port = port(judged);
     let (mut host, mut told) = own.map_or_else(|| ("127.0.0.1".to_owned(), None), Own::places);
-    let bound = judged.basics.remove(&Basic::Advertise);
-    match bound {
+    match bound(judged) {
         Some(said) if central => {
             host.clone_from(&said.value);
             lines.push(listen(judged, &host, port));
@@ -168,6 +173,16 @@ fn transport(judged: &mut Judged, own: Option<&Own>, over: Over, lines: &mut Vec
         });
     }
     cluster(judged, central, lines);
+}
+
+/// The host that others are told, if it is one.
+fn bound(judged: &mut Judged) -> Option<Said> {
+    let said = judged.basics.remove(&Basic::Advertise)?;
+    if names::is_host(&said.value) {
+        return Some(said);
+    }
+    judged.leave(said, Kind::Unfit, NO_HOST);
+    None
 }
 
 fn listen(judged: &Judged, host: &str, port: u16) -> Line {
