@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use pipeline_configs::suggest;
+
 /// How a model keeps what it has attended to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attention {
@@ -42,6 +44,9 @@ const MODELS: &[Model] = &[
     latent("kimi-k2", 61, 512, 64),
 ];
 
+/// What a cache may be kept in, with the bytes of a number; the first is what is taken when nobody says.
+const NUMBERS: &[(&str, u64)] = &[("bf16", 2), ("fp16", 2), ("fp8", 1)];
+
 /// A model on so many ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kv {
@@ -52,18 +57,23 @@ pub struct Kv {
 }
 
 impl Kv {
-    /// `llama-3.1-70b:tp8`, or with `:fp8` for numbers of one byte instead of two.
+    /// `llama-3.1-70b:tp8`, or with `:fp8` for numbers of one byte instead of two. Each part is judged by itself, so that what is
+    /// wrong is what is named.
     ///
     /// # Errors
-    /// What may be written.
+    /// Which part is wrong, and what may be written.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (text, number) = text.strip_suffix(":fp8").map_or((text, 2), |rest| (rest, 1));
-        let (name, ranks) = text.rsplit_once(":tp").ok_or("write MODEL:tpN, as in llama-3.1-70b:tp8")?;
-        let model = MODELS.iter().find(|m| m.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            let known: Vec<_> = MODELS.iter().map(|m| m.name).collect();
-            format!("`{name}` is not in the table: {}; --block-bytes takes any size", known.join(", "))
-        })?;
-        let ranks: u64 = ranks.parse().ok().filter(|n| (1..=1024).contains(n)).ok_or("tp1 to tp1024")?;
+        let mut parts = text.split(':');
+        let (name, ranks) = (parts.next().unwrap_or_default(), parts.next());
+        let model = model(name)?;
+        let ranks = ranks.ok_or_else(|| format!("say on how many ranks: {name}:tp8"))?;
+        let count = ranks.get(..2).filter(|tp| tp.eq_ignore_ascii_case("tp")).map(|_| &ranks[2..]);
+        let count: Option<u64> = count.and_then(|n| n.parse().ok()).filter(|n| (1..=1024).contains(n));
+        let ranks = count.ok_or_else(|| format!("`{ranks}` is no number of ranks: tp1 to tp1024"))?;
+        let number = parts.next().map_or(Ok(NUMBERS[0].1), bytes_of)?;
+        if let Some(more) = parts.next() {
+            return Err(format!("`{more}` is too much: MODEL:tpN, or MODEL:tpN:fp8"));
+        }
         if let Attention::Grouped { heads, .. } = model.attention
             && !heads.is_multiple_of(ranks)
             && !ranks.is_multiple_of(heads)
@@ -95,6 +105,28 @@ impl Kv {
     }
 }
 
+fn model(name: &str) -> Result<&'static Model, String> {
+    let known = || MODELS.iter().map(|m| m.name);
+    MODELS.iter().find(|m| m.name.eq_ignore_ascii_case(name)).ok_or_else(|| match name {
+        "" => "write MODEL:tpN, as in llama-3.1-70b:tp8".to_owned(),
+        _ => {
+            format!(
+                "`{name}` is not in the table; {}; --block-bytes takes any size",
+                suggest::help(name, "models", known())
+            )
+        }
+    })
+}
+
+/// Bytes of a number, by its name.
+fn bytes_of(kind: &str) -> Result<u64, String> {
+    let found = NUMBERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(kind));
+    found.map(|(_, bytes)| *bytes).ok_or_else(|| {
+        let known = NUMBERS.iter().map(|(name, _)| *name);
+        format!("`{kind}` is no type of numbers of a cache; {}", suggest::help(kind, "types", known))
+    })
+}
+
 impl fmt::Display for Kv {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = if self.number == 1 { ":fp8" } else { "" };
@@ -121,15 +153,23 @@ mod tests {
         assert_eq!((runs("llama-3.1-405b:tp8"), runs("kimi-k2:tp1")), (252, 61));
     }
 
-    /// What is not in the table, no number of ranks, or one that heads cannot be shared by is refused with the reason.
+    /// What is not in the table, no number of ranks, one that heads cannot be shared by, or no type of numbers is refused with the
+    /// part that is wrong, and with what was meant if that is near.
     #[test]
     fn nonsense() {
         for (text, what) in [
-            ("llama-3.1-70b", "MODEL:tpN"),
-            ("gpt-2:tp1", "llama-3.1-70b"),
-            ("qwen3-8b:tp0", "tp1"),
-            ("qwen3-8b:tpx", "tp1"),
+            ("llama-3.1-70b", "llama-3.1-70b:tp8"),
+            ("gpt-2:tp1", "`gpt-2` is not in the table; models: llama-3.1-8b"),
+            ("llama-3.1-7b:tp1:fp9", "did you mean `llama-3.1-8b`?"),
+            ("qwen3-8b:tp0", "`tp0` is no number of ranks"),
+            ("qwen3-8b:tpx", "`tpx` is no number of ranks"),
+            ("qwen3-8b:8", "`8` is no number of ranks"),
+            ("qwen3-8b:\u{e9}8", "no number of ranks"),
+            ("qwen3-8b:fp8", "`fp8` is no number of ranks"),
             ("qwen3-8b:tp3", "8 KV heads"),
+            ("qwen3-8b:tp8:fp9", "`fp9` is no type of numbers of a cache; did you mean `fp8`?"),
+            ("qwen3-8b:tp8:", "types: bf16, fp16, fp8"),
+            ("qwen3-8b:tp8:fp8:fp8", "`fp8` is too much"),
             ("", "MODEL:tpN"),
         ] {
             let error = Kv::parse(text).unwrap_err();
