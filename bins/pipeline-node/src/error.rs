@@ -16,6 +16,9 @@ pub enum Error {
     /// A worker, a transport or a file the engine needs cannot be had.
     #[error("the engine cannot start: {0}")]
     Start(String),
+    /// The admin socket cannot be served. The engine itself wants nothing.
+    #[error("admin socket {0}")]
+    Admin(String),
     /// Memory cannot be registered, or not be given back.
     #[error(transparent)]
     Memory(#[from] pipeline_transports::Error),

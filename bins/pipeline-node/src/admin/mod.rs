@@ -73,15 +73,14 @@ impl Engine {
     /// root only, until the engine stops, which removes it. `[admin] socket` of the file does the same at the start. Once.
     ///
     /// # Errors
-    /// [`Error::Start`], with the path and what to do about it.
+    /// [`Error::Admin`], with the path and what to do about it.
     pub fn serve_admin(&self, socket: impl AsRef<Path>) -> Result<(), Error> {
         self.here()?;
         let mut admin = self.inner.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(claim) = &*admin {
-            return Err(Error::Start(format!("the admin socket is {} already", claim.path().display())));
+            return Err(Error::Admin(format!("{}: this node serves it already", claim.path().display())));
         }
-        let (claim, listener) =
-            Claim::new(socket.as_ref()).map_err(|e| Error::Start(format!("admin socket: {e}")))?;
+        let (claim, listener) = Claim::new(socket.as_ref()).map_err(|e| Error::Admin(e.to_string()))?;
         *admin = Some(claim);
         self.inner.control.spawn(serve(listener, Desk::new(self.observer(), self.inner.config.clone())));
         Ok(())

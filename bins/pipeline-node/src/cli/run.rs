@@ -107,7 +107,7 @@ fn serve_admin(node: &Engine) {
         Err(error) => Err(format!("no folder for its admin socket: {error}")),
     };
     if let Err(why) = served {
-        tracing::warn!("`show` cannot ask this node: {why}");
+        tracing::warn!("this node runs, but `show` and `explain --node` cannot ask it: {why}");
     }
 }
 

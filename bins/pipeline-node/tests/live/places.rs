@@ -1,5 +1,6 @@
 //! Where sockets are, whose they are, and what becomes of them: by name, by path, with nodes that are killed.
 
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -52,21 +53,29 @@ fn by_name() {
     until("the socket is removed", || !socket.exists());
 }
 
-/// Two nodes of one name: the first keeps the socket, the second runs without one. One that names the socket of a living node in
-/// its file does not start, and says which process has it.
+/// Two nodes of one name: the first keeps the socket, the second runs without one and says so, with the process that has it, and not
+/// that anything could not start. One that names the socket of a living node in its file does not start, and says as much.
 #[test]
 fn one_name_twice() {
     let runtime = tempfile::tempdir().unwrap();
     let first = node(runtime.path(), "twin");
-    let _second = node(runtime.path(), "twin");
+    let mut second = Node::start_with(&["--built-in", "--set", "node.name='twin'"], |command| {
+        command.env("XDG_RUNTIME_DIR", runtime.path()).stderr(std::process::Stdio::piped());
+    });
     let (_, printed, _) = show(runtime.path(), &["show", "nics", "--node", "twin", "--json"]);
     let answer: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(answer["pid"], first.child.id());
+    second.signal(rustix::process::Signal::TERM);
+    let mut said = String::new();
+    second.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let holder = format!("twin.sock: another node answers there (pid {})", first.child.id());
+    assert!(said.contains("this node runs, but `show`") && said.contains(&holder), "{said}");
+    assert!(!said.contains("cannot start"), "{said}");
     let socket = format!("admin.socket='{}'", runtime.path().join("pipeline-node/twin.sock").display());
     let third = program(&["run", "--built-in", "--set", &socket]).output().unwrap();
     let said = String::from_utf8_lossy(&third.stderr);
     assert_eq!(third.status.code(), Some(71), "{said}");
-    assert!(said.contains(&format!("another node answers there (pid {})", first.child.id())), "{said}");
+    assert!(said.contains(&holder) && said.contains("pipeline-node: admin socket /"), "{said}");
 }
 
 /// A node whose process cannot be seen, because it runs in another container that shares the folder, keeps its socket as well.

@@ -1,6 +1,7 @@
 //! Two questions to any directory, for people: what is under a key, and which keys there are.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
@@ -8,6 +9,7 @@ use pipeline_transports::directory::{Store, StoreSettings, open};
 use pipeline_transports::transport::BoxFuture;
 use pipeline_transports::{Error, Nanos, clock};
 
+use super::mend::mend;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::file;
 
@@ -59,8 +61,8 @@ pub struct ListArgs {
 /// # Errors
 /// 1 when there is no such key, 2 for what is no directory, 69 when it does not answer.
 pub fn get(args: &GetArgs) -> Outcome {
-    let store = store(&args.from)?;
-    let value = ask(|by| store.get(&args.key, by))?;
+    let (store, settings) = store(&args.from)?;
+    let value = ask(&settings, |by| store.get(&args.key, by))?;
     let Some(value) = value else {
         return Err(Failure::failed(format!("{} has no key `{}`", store.place(), args.key)));
     };
@@ -76,8 +78,8 @@ pub fn get(args: &GetArgs) -> Outcome {
 /// # Errors
 /// 2 for what is no directory, 69 when it does not answer.
 pub fn list(args: &ListArgs) -> Outcome {
-    let store = store(&args.from)?;
-    let found = ask(|by| store.list(&args.prefix, args.most, by))?;
+    let (store, settings) = store(&args.from)?;
+    let found = ask(&settings, |by| store.list(&args.prefix, args.most, by))?;
     let lines = found.iter().map(|(key, value)| {
         let value = String::from_utf8_lossy(value);
         match args.json {
@@ -99,16 +101,28 @@ fn harmless(text: &str) -> String {
     })
 }
 
-fn store(from: &From) -> Result<std::sync::Arc<dyn Store>, Failure> {
-    let settings = StoreSettings::from_url(&from.from);
-    settings.and_then(|settings| open(&settings)).map_err(|e| Failure::usage(format!("--from: {e}")))
+fn store(from: &From) -> Result<(Arc<dyn Store>, StoreSettings), Failure> {
+    let wrong = |e: Error| Failure::usage(format!("--from: {e}"));
+    let settings = StoreSettings::from_url(&from.from).map_err(wrong)?;
+    Ok((open(&settings).map_err(wrong)?, settings))
 }
 
-fn ask<'a, T>(question: impl FnOnce(Nanos) -> BoxFuture<'a, Result<T, Error>>) -> Result<T, Failure> {
+/// What the error itself advises is for a node that goes on; nobody goes on here.
+fn ask<'a, T>(
+    settings: &StoreSettings,
+    question: impl FnOnce(Nanos) -> BoxFuture<'a, Result<T, Error>>,
+) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let runtime = runtime.map_err(|e| Failure::system(format!("cannot ask: {e}")))?;
     let by = clock::now() + ANSWER.as_nanos() as Nanos;
-    runtime.block_on(async { question(by).await }).map_err(Failure::peer)
+    let first = settings.endpoints.first().map_or("", String::as_str);
+    runtime.block_on(async { question(by).await }).map_err(|error| match error {
+        Error::Directory { place, reason } => Failure::peer(format!(
+            "{place} does not answer as it should: {reason}; {}",
+            mend(settings.kind.word(), first, "--from")
+        )),
+        error => Failure::peer(error),
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! Deliberately thin: what is served and how is asked is `pipeline_transports::directory`.
 
 mod client;
+pub mod mend;
 mod serve;
 
 use clap::{Args as ClapArgs, Subcommand};

@@ -14,6 +14,7 @@ use pipeline_transports::mooncake::name::HostPort;
 use pipeline_transports::{Error, Nanos, clock};
 
 use super::Verdict;
+use crate::cli::directory::mend::mend;
 
 /// How long it may take.
 const ANSWER: Duration = Duration::from_secs(3);
@@ -84,21 +85,5 @@ fn get(store: &dyn Store, key: &str, mend: impl Fn() -> String) -> Result<Option
             Err((format!("{place} does not answer as it should: {reason}"), mend()))
         }
         Err(error) => Err(failed(&error)),
-    }
-}
-
-/// The command that starts or shows a directory of this kind at its first endpoint, which stands under `key`.
-fn mend(kind: &str, first: &str, key: &str) -> String {
-    let bare = first.split_once("://").map_or(first, |(_, rest)| rest);
-    let bare = bare.split('/').next().unwrap_or(bare);
-    match kind {
-        "http" => format!("start it there: pipeline-node directory --listen {bare}; or correct `{key}`"),
-        "etcd" => {
-            format!("see what it says: etcdctl --endpoints {bare} endpoint health; or correct `{key}`")
-        }
-        _ => {
-            let (host, port) = bare.rsplit_once(':').unwrap_or((bare, "6379"));
-            format!("see what it says: redis-cli -h {host} -p {port} ping; or correct `{key}`")
-        }
     }
 }
