@@ -20,6 +20,7 @@ pub mod finding;
 pub mod interpolate;
 pub mod json_schema;
 pub mod judge;
+pub mod levels;
 pub mod limits;
 pub mod load;
 pub mod lower;

@@ -9,7 +9,7 @@ use crate::schema::{Change, Key, Kind};
 use crate::source::Span;
 use crate::tree::Table;
 use crate::value::Scope;
-use crate::{codes, suggest};
+use crate::{codes, levels};
 
 /// Keys of `[auth]`.
 pub const AUTH: &[Key] = &[Key {
@@ -73,7 +73,7 @@ pub const LOG: &[Key] = &[
         kind: Kind::Text,
         default: Some("info"),
         required: false,
-        doc: "Least level that is logged: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,control=debug`.",
+        doc: "Least level that is logged: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,pipeline_stages=debug`.",
         change: Change::Live,
         ..Key::PLAIN
     },
@@ -129,22 +129,11 @@ pub fn read(root: &Table, scope: &mut Scope<'_>) -> Settings {
     }
 }
 
-const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace", "off"];
-
 /// Refuses a word that is no level: in a filter it would name a part of the program, of which all is logged, and of all others nothing.
 fn check_level(level: &str, at: Span, report: &mut Report) {
-    let parts = level.split(',').map(str::trim);
-    let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
-    let levels = parts.map(|part| part.rsplit_once('=').map_or(part, |(_, level)| level.trim()));
-    for word in levels.filter(|word| !is_level(word)) {
-        let near = suggest::nearest(word, LEVELS.iter().copied());
-        let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`?  "));
-        let finding =
-            Finding::error(codes::RANGE, at, format!("`{}` is no level of a log", word.escape_debug()));
-        report.push(finding.help(format!(
-            "{near}levels: {}; a part of the program has its own as in info,control=debug",
-            LEVELS.join(", ")
-        )));
+    for word in levels::words(level).filter(|word| !levels::is_one(word)) {
+        let finding = Finding::error(codes::RANGE, at, levels::refused(word));
+        report.push(finding.help(levels::help(word)));
     }
 }
 

@@ -1,5 +1,8 @@
 //! `run`: ready line, signals, and what it says when it cannot start.
 
+use std::io::Read as _;
+use std::process::Stdio;
+
 use rustix::process::Signal;
 
 use crate::node::{Node, failure};
@@ -47,4 +50,23 @@ fn missing_folder() {
     let (code, stderr) = failure(&["run", "--built-in", "--set", set]);
     assert_eq!(code, 71, "{stderr}");
     assert!(stderr.contains("mkdir -p /nonexistent/folder"), "{stderr}");
+}
+
+/// A `RUST_LOG` that names no level is told with the levels there are, and does not silence the node; one that does beats the file.
+#[test]
+fn levels_that_are_none() {
+    let said = |filter: &str| {
+        let mut node = Node::start_with(&["--built-in"], |command| {
+            command.env("RUST_LOG", filter).stderr(Stdio::piped());
+        });
+        node.signal(Signal::TERM);
+        node.child.wait().unwrap();
+        let mut said = String::new();
+        node.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    };
+    let verbose = said("verbose");
+    assert!(verbose.contains("RUST_LOG=verbose: `verbose` is no level of a log"), "{verbose}");
+    assert!(verbose.contains("levels: error, warn, info") && verbose.contains("draining"), "{verbose}");
+    assert_eq!(said("error"), "");
 }
