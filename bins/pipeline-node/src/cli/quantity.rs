@@ -1,5 +1,8 @@
 //! Numbers with units on the command line.
 
+/// Least limit in bytes a second.
+const RATE_MIN: u64 = 1 << 10;
+
 /// A size: `4096`, `4KiB`, `1.5GiB`, `10MB`; at least 1 byte.
 ///
 /// # Errors
@@ -34,12 +37,23 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     if value == 0 { Err("at least 1 byte".into()) } else { Ok(value) }
 }
 
-/// Bytes a second: a size, with or without `/s`.
+/// A limit in bytes a second: a size, with or without `/s`. It wants a unit, because a bare number is KiB for users of rsync and
+/// rclone, and bytes for everything else here; and it is at least 1KiB, below which nothing ends.
 ///
 /// # Errors
 /// What may be written.
 pub fn bytes_per_s(text: &str) -> Result<u64, String> {
-    bytes(text.strip_suffix("/s").unwrap_or(text))
+    let size = text.strip_suffix("/s").unwrap_or(text);
+    let rate = bytes(size)?;
+    if size.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '.' || c == '_') {
+        return Err(format!(
+            "`{text}` has no unit: write {size}KiB, which is what rsync and rclone take a bare number for, or {size}MiB"
+        ));
+    }
+    match rate {
+        rate if rate < RATE_MIN => Err(format!("{rate} bytes a second never end: at least 1KiB a second")),
+        rate => Ok(rate),
+    }
 }
 
 /// A positive number, for thresholds.
@@ -74,6 +88,19 @@ pub fn at_least(bytes: u64) -> String {
 mod tests {
     use super::*;
 
+    /// A limit has a unit and at least 1KiB; what rsync and rclone take a bare number for is told.
+    #[test]
+    fn limits() {
+        assert_eq!((bytes_per_s("10MB/s"), bytes_per_s("4KiB")), (Ok(10_000_000), Ok(4096)));
+        assert_eq!((bytes_per_s("1024B"), bytes_per_s("1 KiB/s")), (Ok(1024), Ok(1024)));
+        for bare in ["5", "5/s", "5000", "1.5"] {
+            assert!(bytes_per_s(bare).is_err(), "{bare}");
+        }
+        assert!(bytes_per_s("5000").unwrap_err().contains("write 5000KiB"));
+        assert!(bytes_per_s("5B").unwrap_err().contains("at least 1KiB"));
+        assert!(bytes_per_s("x").unwrap_err().contains("no unit of bytes"));
+    }
+
     /// Sizes with binary, decimal and no units are exact, beyond 32 bits too; nonsense is refused.
     #[test]
     fn sizes() {
@@ -82,7 +109,6 @@ mod tests {
         for (text, value) in good {
             assert_eq!(bytes(text), Ok(value), "{text}");
         }
-        assert_eq!((bytes_per_s("10MB/s"), bytes_per_s("4KiB")), (Ok(10_000_000), Ok(4096)));
         for wrong in ["", "0", "0KiB", "-1", "KiB", "1XB", "1.5", "99999999999GiB", "1e3", "1.2.3K"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }

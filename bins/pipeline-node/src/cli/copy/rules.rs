@@ -22,7 +22,8 @@ pub struct Rules {
     /// Have files on the disk before they are seen under their names.
     #[arg(long)]
     pub fsync: bool,
-    /// Send at most so many bytes a second: 50MiB, 1GB.
+    /// Send at most so many bytes a second: 50MiB, 1GB; with a unit (a bare number would be KiB for rsync and rclone), and at
+    /// least 1KiB.
     #[arg(long, value_name = "RATE", value_parser = quantity::bytes_per_s)]
     pub bwlimit: Option<u64>,
 }
