@@ -1,9 +1,11 @@
 //! Files that a command writes after minutes of measuring: whether one can be written is told before, and it is there as a whole or
-//! not at all. A symbolic link stays one: what it points to is written, whether that is there yet or not.
+//! not at all. A file keeps its mode and, where that is permitted, its owner. A symbolic link stays one: what it points to is written, whether that is there yet or not.
 //!
 //! Deliberately not for what is written while it happens, such as a record: half of one is worth something.
 
-use std::io;
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use super::exit::{Failure, Outcome};
@@ -28,7 +30,7 @@ pub fn can_be_written(to: &Path) -> Outcome {
         return Err(refused(&"it is a folder", "name a file in it"));
     }
     if !is_replaced(&place) {
-        let opened = std::fs::File::options().write(true).open(&place);
+        let opened = File::options().write(true).open(&place);
         return opened.map(drop).map_err(|e| refused(&e, "name a file"));
     }
     let beside = beside(&place);
@@ -52,15 +54,30 @@ pub fn put(to: &Path, text: &str) -> Result<(), String> {
         return std::fs::write(&place, text).map_err(named);
     }
     let beside = beside(&place);
-    let written = std::fs::write(&beside, text).and_then(|()| match std::fs::metadata(&place) {
-        Ok(old) => std::fs::set_permissions(&beside, old.permissions()),
-        Err(_) => Ok(()),
-    });
+    let written = match std::fs::metadata(&place) {
+        Ok(old) => like(&old, &beside, text),
+        Err(_) => std::fs::write(&beside, text),
+    };
     let done = written.and_then(|()| std::fs::rename(&beside, &place));
     if done.is_err() {
         let _ = std::fs::remove_file(&beside);
     }
     done.map_err(named)
+}
+
+/// A new file that whoever may read the old one may read, and nobody else, at no moment. It keeps owner and group as far as this user
+/// may give files away; a group that it cannot have must not lend its rights to another one.
+fn like(old: &Metadata, path: &Path, text: &str) -> io::Result<()> {
+    let mut new = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    new.write_all(text.as_bytes())?;
+    let own = new.metadata()?;
+    let both = fchown(&new, Some(old.uid()), Some(old.gid()));
+    let group = both.or_else(|_| fchown(&new, None, Some(old.gid())));
+    let mode = match group.is_err() && own.gid() != old.gid() {
+        true => old.mode() & 0o707 | (old.mode() & 0o007) << 3 & old.mode(),
+        false => old.mode() & 0o7777,
+    };
+    new.set_permissions(Permissions::from_mode(mode))
 }
 
 /// Where a file is, or will be: at the end of all links, also of one whose end is not there yet.
@@ -161,12 +178,32 @@ mod tests {
     /// A file that is written anew keeps who may read it.
     #[test]
     fn permissions_stay() {
-        use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
+        for mode in [0o600, 0o644, 0o640] {
+            std::fs::write(&path, "old").unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            put(&path, "new").unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+        }
+    }
+
+    /// Its owner and its group stay too where this user may give files away, as root may; also through a link.
+    #[test]
+    fn owners_stay() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root gives files away");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
         std::fs::write(&path, "old").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        put(&path, "new").unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        symlink("file", &link).unwrap();
+        std::os::unix::fs::chown(&path, Some(1234), Some(2345)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        put(&link, "new").unwrap();
+        let now = std::fs::metadata(&path).unwrap();
+        assert_eq!((now.uid(), now.gid(), now.mode() & 0o7777), (1234, 2345, 0o640));
+        assert!(link.is_symlink() && std::fs::read_to_string(&path).unwrap() == "new");
     }
 }
