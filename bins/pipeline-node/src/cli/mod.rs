@@ -1,5 +1,6 @@
 //! The command line. Results go to stdout, everything else to stderr; exit codes are in `docs/exit-codes.md`.
 
+mod belongs;
 mod bench;
 mod compare;
 mod copy;
@@ -31,7 +32,7 @@ mod work;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Moves bytes between registered memory of processes, hosts and files, through a pipeline that a TOML file
 /// declares.
@@ -73,7 +74,12 @@ enum Command {
 
 /// Parses, runs, and tells the system how it ended.
 pub fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let mut matches = Cli::command().get_matches();
+    if let Err(failure) = belongs::check(&matches) {
+        return failure.report();
+    }
+    let cli = Cli::from_arg_matches_mut(&mut matches);
+    let outcome = match cli.unwrap_or_else(|e| e.format(&mut Cli::command()).exit()).command {
         Command::Run(args) => run::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Validate(args) => validate::run(&args),
@@ -100,7 +106,6 @@ pub fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// The definition of the command line is sound, and every command shows examples in its help.
     #[test]

@@ -54,7 +54,7 @@ pub struct Args {
     /// submitted together [default: 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub batch: Option<u64>,
-    /// Batches in flight, a thread. With --trace: requests of it that are open at a time.
+    /// Batches in flight, a thread. With --trace: requests of it that are open at a time. With --replay: for --asap.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub depth: u64,
     /// Pieces a request (with --trace: a block) is scattered over, 1 to 256; each goes to a place of its own.

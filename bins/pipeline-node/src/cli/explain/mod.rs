@@ -55,10 +55,10 @@ pub struct Args {
     #[arg(long)]
     matrix: bool,
     /// With --matrix: of this transport; without it, of the one with most NICs.
-    #[arg(long, value_name = "NAME", requires = "matrix")]
+    #[arg(long, value_name = "NAME")]
     transport: Option<String>,
     /// With --matrix: look into this folder in place of /sys, such as a copy of another machine's.
-    #[arg(long, value_name = "FOLDER", requires = "matrix")]
+    #[arg(long, value_name = "FOLDER")]
     sys: Option<PathBuf>,
     /// One object instead of text; with --matrix, Mooncake's priority matrix.
     #[arg(long)]

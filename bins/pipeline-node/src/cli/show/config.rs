@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long)]
     diff: bool,
     /// The running node, by its name or its admin socket [default: the name that the file gives it, or the socket].
-    #[arg(long, value_name = "NAME|SOCKET", requires = "diff")]
+    #[arg(long, value_name = "NAME|SOCKET")]
     node: Option<String>,
     /// One object a line: path, value, source; with --diff: path, file and node.
     #[arg(long)]

@@ -55,7 +55,6 @@ const PASSES_MAX: u32 = 16;
 /// 2 for options that do not go together, 69 for a target that cannot be reached or has other traffic, 71 and 78 for a file that does
 /// not start or validate, 1 when it was stopped before anything was sure.
 pub fn run(args: &Args) -> Outcome {
-    args.what_if.all_mean_something()?;
     if args.what_if.what_if.is_some() {
         return whatif::run(args);
     }

@@ -29,44 +29,24 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "MACHINE", value_parser = Site::parse, conflicts_with_all = MEASURED)]
     pub what_if: Option<Site>,
     /// With --what-if here: measure these files and print how far the model is off for each.
-    #[arg(long, value_name = "FILE", num_args = 1.., requires = "what_if")]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     pub against: Vec<PathBuf>,
     /// With --what-if: requests of a batch, their size, batches in flight, as in 8x1MiBx4; may be repeated [default: as --work
     /// says].
-    #[arg(long, value_name = "SHAPE", value_parser = Shape::parse, requires = "what_if")]
+    #[arg(long, value_name = "SHAPE", value_parser = Shape::parse)]
     pub shape: Vec<Shape>,
     /// With --what-if: costs measured before, by --save, maybe on another machine, in place of fifteen seconds of measuring.
-    #[arg(long, value_name = "FILE", requires = "what_if")]
+    #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
     /// With --what-if: keep the measured costs in a file.
-    #[arg(long, value_name = "FILE", requires = "what_if")]
+    #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// With --against: how often each file is measured.
-    #[arg(long, value_name = "N", default_value_t = ROUNDS, requires = "against")]
+    #[arg(long, value_name = "N", default_value_t = ROUNDS)]
     pub rounds: usize,
 }
 
 impl WhatIfArgs {
-    /// Options that mean nothing without a machine. Not by `requires`: clap takes what is missing for given as soon as anything is
-    /// there that it conflicts with.
-    ///
-    /// # Errors
-    /// The first of them.
-    pub fn all_mean_something(&self) -> Result<(), Failure> {
-        let given = [
-            ("--against", !self.against.is_empty()),
-            ("--shape", !self.shape.is_empty()),
-            ("--calibration", self.calibration.is_some()),
-            ("--save", self.save.is_some()),
-        ];
-        match given.iter().find(|(_, is_given)| *is_given && self.what_if.is_none()) {
-            Some((name, _)) => Err(Failure::usage(format!(
-                "{name} is for what would be elsewhere: give --what-if as well, or leave it out"
-            ))),
-            None => Ok(()),
-        }
-    }
-
     /// What is asked of the file. Of a trace or a record that is what it does most: batches of its mean length, of requests of
     /// its mean size.
     ///

@@ -27,10 +27,10 @@ pub struct RecordArgs {
     )]
     pub replay: Option<PathBuf>,
     /// So many times as fast as in the file; latency is from the intended time [default: 1].
-    #[arg(long, value_name = "X", value_parser = speed, requires = "replay", conflicts_with = "asap")]
+    #[arg(long, value_name = "X", value_parser = speed, conflicts_with = "asap")]
     pub speed: Option<f64>,
     /// As soon as --depth lets it; latency is from the submit.
-    #[arg(long, requires = "replay")]
+    #[arg(long)]
     pub asap: bool,
 }
 

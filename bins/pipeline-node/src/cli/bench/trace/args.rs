@@ -62,25 +62,25 @@ pub struct TraceArgs {
     )]
     pub trace: Option<PathBuf>,
     /// Bytes of a block; --iov cuts it into pieces [default: 64KiB].
-    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "trace", conflicts_with = "kv")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, conflicts_with = "kv")]
     pub block_bytes: Option<u64>,
     /// Blocks of this model on one of N ranks, as in llama-3.1-70b:tp8; the table is in docs/traces.md.
-    #[arg(long, value_name = "MODEL:tpN", value_parser = Kv::parse, requires = "trace", conflicts_with = "iov")]
+    #[arg(long, value_name = "MODEL:tpN", value_parser = Kv::parse, conflicts_with = "iov")]
     pub kv: Option<Kv>,
     /// How a block of --kv lies in memory [default: layer].
-    #[arg(long, value_enum, requires = "kv")]
+    #[arg(long, value_enum)]
     pub layout: Option<Shape>,
     /// Tokens of a block.
-    #[arg(long, default_value_t = 512, requires = "trace", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub block_tokens: u64,
     /// What the peers hold when the replay begins.
-    #[arg(long, value_enum, default_value = "warm", requires = "trace")]
+    #[arg(long, value_enum, default_value = "warm")]
     pub store: Fill,
     /// So many times as fast as in the file, or `max`: each request as soon as --depth lets it.
-    #[arg(long, default_value = "max", value_name = "N", value_parser = speed, requires = "trace")]
+    #[arg(long, default_value = "max", value_name = "N", value_parser = speed)]
     pub speedup: Speed,
     /// Replay the first N requests.
-    #[arg(long, value_name = "N", requires = "trace", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,
 }
 
