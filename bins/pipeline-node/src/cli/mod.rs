@@ -11,6 +11,7 @@ mod exit;
 mod explain;
 mod failures;
 mod file;
+mod footprint;
 mod generate_trace;
 mod graph;
 mod idle;

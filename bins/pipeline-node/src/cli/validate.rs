@@ -5,11 +5,11 @@ use clap::{Args as ClapArgs, ValueEnum};
 use pipeline_configs::{Config, Finding, codes};
 use pipeline_graph::Plan;
 use pipeline_graph::plan::readable_bytes;
-use pipeline_stages::ledger::Sizes;
 use pipeline_transports::interfaces::Interfaces;
 
 use super::exit::{Failure, Outcome};
 use super::file::{self, FileArgs};
+use super::footprint::Footprint;
 use super::nics_here::{Here, nics_here};
 
 /// How findings are written.
@@ -80,18 +80,15 @@ fn warning(here: Here) -> Option<Finding> {
 /// What runs and is allocated besides the graph: with the plan above it, all of a node.
 fn besides(config: &Config) -> String {
     let limits = &config.limits;
-    let callbacks = config.stages.iter().any(|s| s.kind == "callbacks");
-    let listens = |way: &String| ["eventfd", "waker"].contains(&way.as_str());
-    let listeners = config.stages.iter().any(|s| s.values.texts("via").iter().any(listens));
-    let tables = readable_bytes(Sizes::of(config).table_bytes(callbacks, listeners));
-    let segments = config.segments.iter().map(|s| s.kind.host_bytes());
+    let Footprint { segments, tables } = Footprint::of(config);
     format!(
         "besides the graph\n  control   1 thread: listens, dials, shakes hands, answers for segments\n  \
-         resolver  up to 2 threads: look up host names, destroy queue pairs, gone when idle\n  tables    {tables} for {} slices, {} \
+         resolver  up to 2 threads: look up host names, destroy queue pairs, gone when idle\n  tables    {} for {} slices, {} \
          requests, {} batches\n  segments  {}\n",
+        readable_bytes(tables),
         limits.slices,
         limits.requests,
         limits.batches,
-        readable_bytes(segments.sum()),
+        readable_bytes(segments),
     )
 }

@@ -64,6 +64,10 @@ fn doctor_says_what_mends() {
     let hints = well.lines().filter(|line| !line.starts_with("ok")).collect::<Vec<_>>();
     let is_hint = |pair: &[&str]| pair[0].starts_with("hint ") && pair[1].contains("= better: ");
     assert!(hints.chunks(2).all(is_hint), "{well}");
+    let ended = output(&["doctor", &path, "--set", "segments.huge={ kind='dram', size='64TiB' }"]);
+    let told = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.code() == Some(71) && told.contains("error memory "), "{told}");
+    assert!(told.contains("make segment `huge` smaller, which has 64.00 TiB"), "{told}");
     let ended = output(&["doctor", &path, "--set", "transports.tcp.nics=[\"nosuch0\"]"]);
     assert_eq!(ended.status.code(), Some(71));
     let out = String::from_utf8(ended.stdout).unwrap();

@@ -6,6 +6,7 @@ use pipeline_graph::{PoolDecl, PoolKind};
 
 use super::Verdict;
 use super::machine::Machine;
+use super::memory;
 use crate::cli::nics_here::{Here, nics_here, strays};
 
 /// Descriptors that a node needs besides its links: log, listener, epoll sets, files of `copy`.
@@ -15,6 +16,7 @@ const SPARE_FILES: u64 = 64;
 pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
     let mut verdicts = listeners(config, on);
     verdicts.extend([nofile(config, on), cpus(config, on)]);
+    verdicts.extend(memory::look(config, on.memory));
     verdicts.extend(idle(config, on));
     verdicts.extend(pinning(config, on));
     verdicts.extend(nics(config, on));
@@ -332,6 +334,7 @@ mod tests {
         }
         let machine = Machine {
             memlock: None,
+            memory: None,
             nofile: (Some(1 << 20), Some(1 << 20)),
             cpus: Cpus { allowed: (0..8).collect(), quota: None },
             ptrace_scope: Some(0),

@@ -10,12 +10,15 @@ use pipeline_transports::interfaces::Interfaces;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::CapabilitySet;
 
+use super::memory::Memory;
 use crate::cli::idle::Idle;
 
 /// See the file's head.
 pub struct Machine {
     /// Bytes that may be locked; `None`: no limit, or the right to pass it.
     pub memlock: Option<u64>,
+    /// How much there is; `None`: the system does not tell.
+    pub memory: Option<Memory>,
     /// Open files, now and at most; `None`: no limit.
     pub nofile: (Option<u64>, Option<u64>),
     /// CPUs and quota of this process.
@@ -50,6 +53,7 @@ impl Machine {
         let locks_at_will = own.is_ok_and(|own| own.effective.contains(CapabilitySet::IPC_LOCK));
         Self {
             memlock: if locks_at_will { None } else { getrlimit(Resource::Memlock).current },
+            memory: Memory::below(Path::new("/")),
             nofile: (nofile.current, nofile.maximum),
             cpus: Cpus::of_process().clone(),
             ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope"),

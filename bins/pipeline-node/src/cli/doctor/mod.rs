@@ -4,6 +4,7 @@
 mod checks;
 mod directory;
 mod machine;
+mod memory;
 mod rdma;
 
 use clap::Args as ClapArgs;
@@ -12,7 +13,7 @@ use super::exit::{Failure, Outcome};
 use super::file::{self, FileArgs};
 use machine::Machine;
 
-/// Check this machine for a file: limits, devices, CPUs, address, directory.
+/// Check this machine for a file: limits, memory, devices, CPUs, address, directory.
 ///
 /// Prints one line for what is well and, for each thing that is not, what mends it. A hint is no error: it says what would be
 /// faster. Exit 71 when the machine does not
