@@ -32,6 +32,7 @@ pub mod node;
 pub mod numa;
 pub mod overrides;
 pub mod peers;
+pub mod plain;
 pub mod pools;
 pub mod preset;
 pub mod reference;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use crate::finding::{Finding, Findings, Severity};
+use crate::plain;
 use crate::source::{Sources, Span};
 
 /// Characters of a line that a snippet shows at most.
@@ -42,19 +43,19 @@ pub fn count(errors: usize, warnings: usize) -> String {
 
 fn one(out: &mut String, finding: &Finding, sources: &Sources) {
     let word = severity(finding.severity);
-    let _ = writeln!(out, "{word}[{}]: {}", finding.code, printable(&finding.message));
+    let _ = writeln!(out, "{word}[{}]: {}", finding.code, plain::line(&finding.message));
     let places = finding.place.iter().chain(finding.related.iter().map(|(span, _)| span));
     let width = places.map(|s| line_number(sources, *s).to_string().len()).max().unwrap_or(1).max(2);
     if let Some(place) = finding.place {
-        let _ = writeln!(out, "{:width$}--> {}", "", sources.label(place));
+        let _ = writeln!(out, "{:width$}--> {}", "", plain::line(&sources.label(place)));
         snippet(out, sources, place, width, '^', &finding.label);
     }
     for (place, remark) in &finding.related {
-        let _ = writeln!(out, "{:width$}::: {}", "", sources.label(*place));
+        let _ = writeln!(out, "{:width$}::: {}", "", plain::line(&sources.label(*place)));
         snippet(out, sources, *place, width, '-', remark);
     }
     for help in &finding.help {
-        let _ = writeln!(out, "{:width$} = help: {}", "", printable(help));
+        let _ = writeln!(out, "{:width$} = help: {}", "", plain::line(help));
     }
 }
 
@@ -74,7 +75,7 @@ fn snippet(out: &mut String, sources: &Sources, span: Span, width: usize, mark: 
     let _ = writeln!(out, "{:width$} |", "");
     let _ = writeln!(out, "{}", format!("{number:width$} | {shown}").trim_end());
     let under =
-        format!("{:width$} | {:indent$}{marks} {}", "", "", printable(remark), indent = column - skip);
+        format!("{:width$} | {:indent$}{marks} {}", "", "", plain::line(remark), indent = column - skip);
     let _ = writeln!(out, "{}", under.trim_end());
 }
 
@@ -121,11 +122,7 @@ fn line_number(sources: &Sources, span: Span) -> usize {
     sources.get(span.source).map_or(1, |s| s.position(span.start).line)
 }
 
-/// A file must not be able to speak to the terminal through its findings.
-fn printable(text: &str) -> String {
-    text.chars().map(visible).collect()
-}
-
+/// A file must not be able to speak to the terminal through its findings; in a snippet each character keeps its column.
 fn visible(c: char) -> char {
     match c {
         '\t' => ' ',

@@ -1,6 +1,8 @@
 //! Did you mean: the nearest valid name, and the list of valid ones.
 //! Deliberately shy: a suggestion that is not near is worse than none.
 
+use crate::plain;
+
 /// Names that are compared at most: a suggestion must not cost more than reading the file.
 const MOST: usize = 1000;
 
@@ -26,7 +28,7 @@ pub fn help<'a>(word: &str, what: &str, names: impl IntoIterator<Item = &'a str>
     let names: Vec<&str> = names.into_iter().collect();
     let list = list(&names);
     match nearest(word, names.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`?  {what}: {list}"),
+        Some(name) => format!("did you mean `{}`?  {what}: {list}", plain::line(name)),
         None if names.is_empty() => format!("there are no {what}"),
         None => format!("{what}: {list}"),
     }
@@ -35,7 +37,7 @@ pub fn help<'a>(word: &str, what: &str, names: impl IntoIterator<Item = &'a str>
 /// The names with commas between, at most twenty of them.
 pub fn list(names: &[&str]) -> String {
     const SHOWN: usize = 20;
-    let mut text = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    let mut text = names.iter().take(SHOWN).map(|name| plain::line(name)).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN {
         text.push_str(&format!(", and {} more", names.len() - SHOWN));
     }

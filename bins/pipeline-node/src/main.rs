@@ -1,12 +1,9 @@
 //! The command line: thin, one file a sub-command, everything else is the library's.
 
-/// As that of `std`, but what stderr does not take (a full disk, a terminal that went) is lost and ends nothing: a command that
-/// did its work must not die of what it says beside it.
+/// As that of `std`, but what others wrote steers no terminal, and what stderr does not take (a full disk, a terminal that went) is lost
+/// and ends nothing: a command that did its work must not die of what it says beside it.
 macro_rules! eprint {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = std::io::stderr().write_fmt(format_args!($($text)*));
-    }};
+    ($($text:tt)*) => { $crate::tell(format_args!($($text)*)) };
 }
 
 /// See `eprint`.
@@ -16,7 +13,15 @@ macro_rules! eprintln {
 
 mod cli;
 
+use std::fmt::Arguments;
+use std::io::Write as _;
 use std::process::ExitCode;
+
+use pipeline_configs::plain;
+
+fn tell(text: Arguments<'_>) {
+    let _ = std::io::stderr().write_all(plain::lines(&text.to_string()).as_bytes());
+}
 
 fn main() -> ExitCode {
     cli::main()

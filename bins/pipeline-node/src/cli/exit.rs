@@ -3,10 +3,13 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a command did not do all that was asked.
+use pipeline_configs::plain;
+
+/// Why a command did not do all that was asked: one line, or one for each part of it. What others wrote begins no line of its own.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     code: u8,
+    /// Lines, with `\n` between them.
     message: String,
 }
 
@@ -60,7 +63,7 @@ impl Failure {
     }
 
     fn new(code: u8, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string() }
+        Self { code, message: plain::line(&message.to_string()).into_owned() }
     }
 
     /// The same, with what it is about in front.
@@ -68,7 +71,7 @@ impl Failure {
         if self.message.is_empty() {
             return self;
         }
-        Self { message: format!("{subject}: {}", self.message), ..self }
+        Self { message: format!("{}: {}", plain::line(&subject.to_string()), self.message), ..self }
     }
 
     /// Of two failures of one command, what it ends with: a threshold matters less than an error. Both are said.
@@ -102,6 +105,13 @@ impl fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What others wrote stays within the line it is said in; several failures are a line each.
+    #[test]
+    fn a_failure_is_a_line() {
+        let two = Failure::failed("no `a\nb\u{1b}c`").worse(Failure::failed("no d")).of(&"e\nf");
+        assert_eq!(two.to_string(), "e\\nf: no `a\\nb\\u001bc`\nno d");
+    }
 
     /// Every code that the program can end with is a row of the documented table.
     #[test]

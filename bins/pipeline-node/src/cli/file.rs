@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use pipeline_configs::address::{self, Address};
+use pipeline_configs::plain;
 use pipeline_configs::{Config, Findings, Loaded};
 use pipeline_node::Source;
 
@@ -85,11 +86,19 @@ pub fn refused(findings: &Findings) -> Failure {
     Failure::told()
 }
 
-/// Writes a result to stdout. Who reads it may stop early (`| head`): that is no fault of ours.
+/// Writes a result to stdout; what others wrote in it steers no terminal. Who reads it may stop early (`| head`): that is no fault of ours.
 ///
 /// # Errors
 /// 71 when stdout takes nothing for another reason.
 pub fn print(text: &str) -> Result<(), Failure> {
+    draw(&plain::lines(text))
+}
+
+/// The same for a text that steers the terminal itself, and in which what others wrote is a [`plain::line`] each.
+///
+/// # Errors
+/// As [`print`].
+pub fn draw(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::system(format!("stdout: {e}"))),

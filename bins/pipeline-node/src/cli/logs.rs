@@ -1,6 +1,6 @@
 //! Logs of the program, on stderr. The library only emits; whoever embeds it installs what it likes.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use pipeline_configs::levels;
 use pipeline_stages::control::LOG_OF_PEERS;
@@ -28,11 +28,29 @@ pub fn install(level: &str, json: bool) {
     let filter = EnvFilter::try_new(filter);
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("warn")))
-        .with_writer(std::io::stderr)
+        .with_writer(|| Lines(std::io::stderr()))
         .with_ansi(std::io::stderr().is_terminal() && !json);
     let installed = if json { subscriber.json().try_init() } else { subscriber.try_init() };
     // Somebody else's subscriber (a test's) is as good as ours.
     drop(installed);
+}
+
+/// What is logged is a line, whatever names are in it: the subscriber writes each at once, and shows what would steer a terminal, but
+/// not where one ends.
+struct Lines<W>(W);
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let line = line.replace('\n', "\\n").replace('\r', "\\r");
+        self.0.write_all(format!("{line}\n").as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// What is logged, by `RUST_LOG` and by what holds without it; and what is wrong with the former. It is set for other programs too, so
@@ -81,6 +99,16 @@ fn concerns_us(directive: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A record stays a line, whatever is in it.
+    #[test]
+    fn a_record_is_a_line() {
+        let mut out = Vec::new();
+        let mut lines = Lines(&mut out);
+        lines.write_all(b"WARN peer a\nERROR b\r went\n").unwrap();
+        lines.write_all(b"INFO c\n").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "WARN peer a\\nERROR b\\r went\nINFO c\n");
+    }
 
     /// What is no level, cannot be read, or is for other programs alone leaves the level of the file as it is, and is told; what is
     /// for this program beats it, without a word.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
+use pipeline_configs::plain;
 use pipeline_node::{DrainReport, Engine, Laggard, Remaining, admin};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -155,7 +156,7 @@ async fn drain(node: &Engine, timeout: Duration, json: bool) -> DrainReport {
 /// Names what is not done: as text on stderr, as a line of JSON on stdout. Nobody may be there to read it.
 fn tell(report: &DrainReport, event: &str, json: bool) {
     if !json {
-        let _ = writeln!(std::io::stderr(), "pipeline-node: {report}");
+        eprintln!("pipeline-node: {}", plain::line(&report.to_string()));
         return;
     }
     let stage = |l: &Laggard| serde_json::json!({ "stage": l.stage, "items": l.items });

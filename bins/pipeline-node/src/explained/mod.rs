@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 mod nics;
 mod verdict;
 
+use pipeline_configs::plain;
 use pipeline_graph::plan::readable_bytes;
 use pipeline_stages::explain::{Chosen, Decision, Explanation, ForeignPeer, Why};
 use pipeline_stages::peer::PeerState;
@@ -17,8 +18,12 @@ pub use verdict::verdict;
 
 /// For people.
 pub fn plain(explained: &Explanation, segment: Option<&Segment>) -> String {
-    let mut text =
-        format!("peer      {} ({}), {}\n", explained.label, explained.name, state(explained.state));
+    let mut text = format!(
+        "peer      {} ({}), {}\n",
+        plain::line(&explained.label),
+        plain::line(&explained.name),
+        state(explained.state)
+    );
     if let Some(ForeignPeer { transport, protocol }) = &explained.foreign {
         let protocol = if protocol.is_empty() { String::new() } else { format!(", {protocol}") };
         let _ = writeln!(text, "foreign   runs another engine, found by {transport}{protocol}");
@@ -27,7 +32,8 @@ pub fn plain(explained: &Explanation, segment: Option<&Segment>) -> String {
     let _ =
         writeln!(text, "offers    {}", if offers.is_empty() { "nothing".into() } else { offers.join(", ") });
     if let Some(segment) = segment {
-        let (name, kind, bytes) = (segment.name(), segment.kind(), readable_bytes(segment.len()));
+        let (name, kind) = (plain::line(segment.name()), segment.kind());
+        let bytes = readable_bytes(segment.len());
         let _ = writeln!(text, "segment   {name}: {kind}, {bytes}, {}", access(segment.access()));
     }
     for route in &explained.routes {
@@ -74,7 +80,8 @@ fn decision(text: &mut String, direction: &str, decision: &Decision) {
 }
 
 fn named(name: &str, kind: &str) -> String {
-    if name == kind { name.to_owned() } else { format!("{name} ({kind})") }
+    let both = if name == kind { name.to_owned() } else { format!("{name} ({kind})") };
+    plain::line(&both).into_owned()
 }
 
 fn why(why: Why) -> &'static str {

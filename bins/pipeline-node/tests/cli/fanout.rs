@@ -113,7 +113,7 @@ fn every_shape_brings_everything() {
     }
 }
 
-/// A node that dies in the middle of a chain is reported, and costs only itself: those behind it get everything.
+/// A node that dies in the middle of a chain is reported, with the reason in the JSON too, and costs only itself: those behind it get everything.
 #[test]
 fn a_killed_node_costs_only_itself() {
     let dir = tempfile::tempdir().unwrap();
@@ -130,6 +130,9 @@ fn a_killed_node_costs_only_itself() {
         let end = &said["destinations"][i];
         let missing = end["failed"].as_u64().unwrap() + end["untried"].as_u64().unwrap();
         assert_eq!(missing > 0, i == 1, "{said}\n{stderr}");
+        let error = end["error"].as_str().unwrap_or_default();
+        let gone = format!("peer {} is gone; copy again when it is back", store.node.address);
+        assert_eq!(error.starts_with(&gone), i == 1, "{said}");
         assert_eq!(tree(&store.dir.path().join("tree")) == wanted, i != 1, "node {i}: {said}");
     }
     assert!(stderr.contains("1 of 4 destinations"), "{stderr}");

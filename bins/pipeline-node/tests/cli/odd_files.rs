@@ -121,6 +121,37 @@ fn names_that_are_no_text() {
     assert_eq!(fs::read(back.join("here/good")).unwrap(), b"2");
 }
 
+/// A name that would steer a terminal, or begin a line of its own, is shown and not carried out, wherever it is: among what failed there
+/// and here, in the last line, in findings.
+#[test]
+fn names_that_steer_terminals() {
+    let dir = tempfile::tempdir().unwrap();
+    let (here, store) = (dir.path().join("here"), dir.path().join("store"));
+    let name = "a\nfailed: b\u{1b}[2J\u{9b}1m\u{202e}";
+    for folder in [&here, &store] {
+        fs::create_dir(folder).unwrap();
+        assert!(Command::new("mkfifo").arg(folder.join(name)).status().unwrap().success());
+    }
+    let node = Node::serving(&store);
+    let (to, back) = (format!("{}:files/", node.address), dir.path().join("back"));
+    let gone = format!("{}:files/{name}", node.address);
+    let config = dir.path().join(name);
+    for args in [
+        &["copy", here.to_str().unwrap(), &to][..],
+        &["copy", &to, back.to_str().unwrap()],
+        &["copy", &gone, back.to_str().unwrap()],
+        &["copy", "--fanout", "star", here.to_str().unwrap(), &to, &format!("{}:files/{name}", node.address)],
+        &["validate", config.to_str().unwrap()],
+        &["tune", "-c", config.to_str().unwrap()],
+        &["bench", "--trace", config.to_str().unwrap()],
+    ] {
+        let (code, stderr) = failure(args);
+        assert!(code > 0 && stderr.contains("failed: b\\u001b[2J"), "{args:?}: {stderr:?}");
+        assert!(!stderr.contains(|c: char| c != '\n' && c.is_control() || c == '\u{202e}'), "{stderr:?}");
+        assert!(!stderr.lines().any(|line| line.starts_with("failed: b")), "{args:?}: {stderr}");
+    }
+}
+
 /// A pipe, a socket and a device are listed and never opened: a copy does not hang on them, here or there.
 #[test]
 fn special_files() {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pipeline_configs::{Config, Findings, codes};
+use pipeline_configs::{Config, Findings, codes, plain};
 use pipeline_graph::Plan;
 use pipeline_node::Source;
 use pipeline_stages::catalog::mover;
@@ -94,7 +94,8 @@ fn models(files: &[PathBuf]) -> Vec<String> {
         0 => name.clone(),
         before => format!("{name} ({})", before + 1),
     };
-    named.iter().enumerate().map(numbered).collect()
+    let shown = |name: String| plain::line(&name).into_owned();
+    named.iter().enumerate().map(numbered).map(shown).collect()
 }
 
 fn ready(path: &Path, args: &Args) -> Result<Ready, Why> {

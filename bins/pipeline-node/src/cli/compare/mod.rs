@@ -71,7 +71,8 @@ fn measure(args: &Args, course: &Course, entrants: &mut [Entrant]) -> Outcome {
     let (columns, rows) = (columns(course), rows(entrants, &results, course, bare.title(), place));
     let counted = counted(args, &results);
     let left_out = left_out(counted);
-    file::print(&if args.json {
+    // A table may make what is best bold.
+    file::draw(&if args.json {
         json::json(&rows, &columns, place, counted)?
     } else if args.markdown {
         let lines: Vec<String> = lines.iter().chain([&left_out]).map(|line| format!("* {line}\n")).collect();

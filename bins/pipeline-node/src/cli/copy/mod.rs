@@ -125,10 +125,14 @@ pub fn run(args: &Args) -> Outcome {
         came += &format!(", {untried} were not tried");
     }
     if !is_there {
-        let advice = "copy again when it is back, with --resume to send only what is missing";
-        came += &format!(": peer {} is gone; {advice}", remote.peer);
+        came += &format!(": {}", gone(&remote.peer));
     }
     Err(Failure::failed(came))
+}
+
+/// That a peer went in the middle of a copy, and what to do.
+fn gone(peer: &str) -> String {
+    format!("peer {peer} is gone; copy again when it is back, with --resume to send only what is missing")
 }
 
 /// What was done: as JSON if asked for, else a line for whoever sits at a terminal.

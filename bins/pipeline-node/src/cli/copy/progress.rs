@@ -1,9 +1,11 @@
 //! The bar of `copy`: on a terminal only, on stderr, so that a pipe stays silent.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pipeline_configs::plain;
 
 /// Counts what was copied, and draws it. Shared by all threads of a copy.
 pub struct Progress {
@@ -17,6 +19,7 @@ pub struct Progress {
     resumed_bytes: AtomicU64,
     skipped_bytes: AtomicU64,
     failed: AtomicU64,
+    first_failure: OnceLock<String>,
 }
 
 /// What a copy came to.
@@ -74,12 +77,13 @@ impl Progress {
             resumed_bytes: zero(),
             skipped_bytes: zero(),
             failed: zero(),
+            first_failure: OnceLock::new(),
         }
     }
 
     /// Says something at once, beside the bar.
     pub fn say(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| eprintln!("{}", plain::line(text)));
     }
 
     /// So many bytes more have arrived.
@@ -110,7 +114,14 @@ impl Progress {
     /// Something failed: said at once, so that a long list needs no memory.
     pub fn failed(&self, what: &str, reason: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
-        self.bar.suspend(|| eprintln!("failed: {}{what}: {reason}", self.label));
+        let _ = self.first_failure.set(format!("{what}: {reason}"));
+        let line = format!("{}{what}: {reason}", self.label);
+        self.bar.suspend(|| eprintln!("failed: {}", plain::line(&line)));
+    }
+
+    /// What failed first, and why.
+    pub fn first_failure(&self) -> Option<&str> {
+        self.first_failure.get().map(String::as_str)
     }
 
     /// Whether something has failed.
@@ -158,5 +169,7 @@ mod tests {
         progress.file(5);
         let Counts { files, file_bytes, sent_bytes, failed, .. } = progress.finish(4);
         assert_eq!((files, file_bytes, sent_bytes, failed), (2, 12, 107, 1));
+        progress.failed("later", "another reason");
+        assert_eq!(progress.first_failure(), Some("big: the test says so"));
     }
 }

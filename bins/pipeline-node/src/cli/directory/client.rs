@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use pipeline_configs::plain;
 use pipeline_transports::directory::{Store, StoreSettings, open};
 use pipeline_transports::transport::BoxFuture;
 use pipeline_transports::{Error, Nanos, clock};
@@ -84,21 +85,11 @@ pub fn list(args: &ListArgs) -> Outcome {
         let value = String::from_utf8_lossy(value);
         match args.json {
             true => format!("{}\n", serde_json::json!({ "key": key, "value": value })),
-            false => format!("{}\t{}\n", harmless(key), harmless(value.trim_end())),
+            // Anybody may have put it there: a line is a line.
+            false => format!("{}\t{}\n", plain::line(key), plain::line(value.trim_end())),
         }
     });
     file::print(&lines.collect::<String>())
-}
-
-/// Anybody may have put it there: a line is a line, and a terminal is left as it is.
-fn harmless(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
-        match c.is_control() {
-            true => line.extend(c.escape_default()),
-            false => line.push(c),
-        }
-        line
-    })
 }
 
 fn store(from: &From) -> Result<(Arc<dyn Store>, StoreSettings), Failure> {
@@ -123,15 +114,4 @@ fn ask<'a, T>(
         )),
         error => Failure::peer(error),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Control characters are shown and not carried out; other text stays as it is.
-    #[test]
-    fn lines_are_harmless() {
-        assert_eq!(harmless("a\u{1b}[31m\nb\té"), "a\\u{1b}[31m\\nb\\té");
-    }
 }

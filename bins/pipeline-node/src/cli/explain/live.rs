@@ -17,11 +17,7 @@ pub fn run(node: &str, peer: &str, as_json: bool) -> Outcome {
     let answer = find(Some(node))?.ask(&json!({ "explain": peer }), Duration::ZERO).map_err(failure)?;
     let text = match as_json {
         true => format!("{}\n", answer.get("explanation").unwrap_or(&Value::Null)),
-        false => {
-            let text = answer.get("text").and_then(Value::as_str).unwrap_or_default();
-            // What peers call themselves writes to no terminal.
-            text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
-        }
+        false => answer.get("text").and_then(Value::as_str).unwrap_or_default().to_owned(),
     };
     file::print(&text)?;
     answer.get("verdict").and_then(Value::as_str).map_or(Ok(()), |why| Err(Failure::failed(why)))

@@ -180,7 +180,8 @@ fn refuse(
         judged.leave(line.said.expect("it was looked for"), Kind::Unfit, &why.join("; "));
         return Ok(());
     }
-    Err(Failure::findings(format!("this release cannot say it in a file:\n{}", findings.text().trim_end())))
+    eprint!("{}", findings.text());
+    Err(Failure::findings("this release cannot say it in a file"))
 }
 
 impl Imported {

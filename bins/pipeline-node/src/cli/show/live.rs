@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pipeline_configs::plain;
 use pipeline_node::admin::client::{AskError, Found};
 use serde_json::{Value, json};
 
 use super::super::exit::{Failure, Outcome};
 use super::super::file;
-use super::table::plain;
 use super::text;
 
 /// Longest interval that a node measures.
@@ -62,7 +62,7 @@ pub fn find(node: Option<&str>) -> Result<Found, Failure> {
 pub fn failure(error: AskError) -> Failure {
     match error {
         AskError::NotThere(why) => Failure::peer(why),
-        AskError::Refused(why) => Failure::failed(plain(&why)),
+        AskError::Refused(why) => Failure::failed(why),
         AskError::Several(_) => Failure::usage(error),
     }
 }
@@ -91,11 +91,11 @@ pub fn run(subject: &'static str, args: &LiveArgs) -> Outcome {
         drop(patience);
         let block = if args.json { format!("{answer}\n") } else { text::block(subject, &answer) };
         let parted = if round > 0 && !args.json { "\n" } else { "" };
-        file::print(&match redraws {
+        match redraws {
             // From the corner on, and nothing left of what was there.
-            true => format!("\x1b[H\x1b[J{block}"),
-            false => format!("{parted}{block}"),
-        })?;
+            true => file::draw(&format!("\x1b[H\x1b[J{}", plain::lines(&block)))?,
+            false => file::print(&format!("{parted}{block}"))?,
+        }
         if args.watch.is_none() || closed() {
             break;
         }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use pipeline_configs::plain;
 use pipeline_node::admin::{LimitLine, RequestsLine, StageLine};
 use serde_json::Value;
 
-use super::table::{numbers, pair, plain, short, table, words};
+use super::table::{numbers, pair, short, table, words};
 use super::text::lines;
 
 /// The table and its foot.
@@ -65,9 +66,9 @@ fn head(r: &RequestsLine) -> String {
 
 /// `limited by window: …`, and what to try.
 pub fn foot(limit: &LimitLine) -> String {
-    let mut text = format!("limited by {}: {}\n", plain(&limit.because), plain(&limit.words));
+    let mut text = format!("limited by {}: {}\n", plain::line(&limit.because), plain::line(&limit.words));
     if let Some(knob) = &limit.knob {
-        let [path, better, now] = [&knob.path, &knob.better, &knob.now].map(|said| plain(said));
+        let [path, better, now] = [&knob.path, &knob.better, &knob.now].map(|said| plain::line(said));
         let _ = writeln!(text, "try: --set '{path}={better}'  (now {now})");
     }
     text

@@ -1,5 +1,7 @@
 //! Tables: columns as wide as their widest cell, texts to the left and numbers to the right. What nodes and peers say of
-//! themselves writes to no terminal: control characters are shown as `?`.
+//! themselves writes to no terminal.
+
+use pipeline_configs::plain;
 
 /// A column: its head, and whether its cells are texts.
 pub struct Column(pub &'static str, pub bool);
@@ -17,7 +19,7 @@ pub const fn numbers(head: &'static str) -> Column {
 /// The table, with a line for the heads.
 pub fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
+        rows.iter().map(|row| row.iter().map(|cell| plain::line(cell).into_owned()).collect()).collect();
     let width = |at: usize, head: &str| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
         cells.max().unwrap_or(0).max(head.chars().count())
@@ -35,11 +37,6 @@ pub fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
-}
-
-/// Without control characters.
-pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// `1.2 M`, `340 k`, `12.5`: three digits that matter.
@@ -68,7 +65,7 @@ mod tests {
         let rows = [vec!["a\x1b[2J".to_owned(), "1".to_owned()], vec!["bc".to_owned(), "12345".to_owned()]];
         assert_eq!(
             table(&[words("name"), numbers("n")], &rows),
-            "name       n\na?[2J      1\nbc     12345\n"
+            "name            n\na\\u001b[2J      1\nbc          12345\n"
         );
         assert_eq!(table(&[words("name")], &[]), "name\n");
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use pipeline_configs::plain;
 use pipeline_graph::plan::readable_bytes;
 use pipeline_node::admin::{Batches, EdgeLine, NicLine, PeerLine, RegionList, WorkerLine};
 use serde::de::DeserializeOwned;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::live::said;
 use super::runtime;
-use super::table::{numbers, plain, short, table, words};
+use super::table::{numbers, short, table, words};
 
 /// The block of one answer.
 pub fn block(subject: &str, answer: &Value) -> String {
@@ -28,7 +29,7 @@ pub fn block(subject: &str, answer: &Value) -> String {
 
 fn head(answer: &Value) -> String {
     let pid = answer.get("pid").and_then(Value::as_u64).unwrap_or(0);
-    let mut text = format!("node {} (pid {pid})", plain(said(answer, "node")));
+    let mut text = format!("node {} (pid {pid})", plain::line(said(answer, "node")));
     if let Some(interval) = answer.get("interval_s").and_then(Value::as_f64) {
         let _ = write!(text, ", {interval:.1} s");
     }

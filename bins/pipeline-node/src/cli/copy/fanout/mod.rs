@@ -21,8 +21,8 @@ use self::board::Board;
 use self::member::{Member, Neighbour};
 use self::report::{End, Report};
 use super::place::RemotePlace;
-use super::progress::Progress;
-use super::{How, session, tally, up};
+use super::progress::{Counts, Progress};
+use super::{How, gone, session, tally, up};
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::failures::engine;
 
@@ -70,7 +70,9 @@ pub fn run(
                     board.over(index, !matches!(ended, Ok(true)));
                     let seconds = begin.elapsed().as_secs_f64();
                     let moved = member.map_or((0, 0), |(_, member)| member.moved());
-                    End { label, error: ended.err(), counts: progress.finish(files), moved, seconds }
+                    let counts = progress.finish(files);
+                    let error = why_not_all(ended, (&place.peer, &counts), &progress);
+                    End { label, error, counts, moved, seconds }
                 })
             })
             .collect();
@@ -79,6 +81,21 @@ pub fn run(
     all.finish(0);
     let report = Report { shape, files, bytes, seconds: begin.elapsed().as_secs_f64(), ends };
     report.tell(json)
+}
+
+/// Why a destination does not have everything: nothing could be copied there, it went in the middle, or something of it failed.
+fn why_not_all(
+    ended: Result<bool, String>,
+    (peer, counts): (&str, &Counts),
+    progress: &Progress,
+) -> Option<String> {
+    match ended {
+        Err(reason) => Some(reason),
+        // It may go when it has all.
+        Ok(_) if counts.failed == 0 && counts.untried() == 0 => None,
+        Ok(false) => Some(gone(peer)),
+        Ok(true) => progress.first_failure().map(str::to_owned),
+    }
 }
 
 /// Opens all destinations at once; each that cannot be has its reason.

@@ -11,7 +11,7 @@ use crate::cli::quantity::human;
 pub struct End {
     /// `PEER:SEGMENT`.
     pub label: String,
-    /// Why nothing could be copied at all, or no more.
+    /// Why it does not have everything: nothing could be copied at all, or no more; or what failed first.
     pub error: Option<String>,
     /// Files, bytes and failures.
     pub counts: Counts,
@@ -99,9 +99,9 @@ impl Report {
         if broken.is_empty() {
             return Ok(());
         }
-        let mut said: Vec<String> = broken.iter().map(|end| Self::line(end)).collect();
-        said.push(format!("{} of {} destinations do not have everything", broken.len(), self.ends.len()));
-        Err(Failure::failed(said.join("\n")))
+        let last = format!("{} of {} destinations do not have everything", broken.len(), self.ends.len());
+        let said = broken.iter().rev().map(|end| Failure::failed(Self::line(end)));
+        Err(said.fold(Failure::failed(last), |below, above| above.worse(below)))
     }
 }
 
