@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::directory::Directory;
 use super::published::published;
 use super::shared::Shared;
+use super::until::until;
 
 /// Records are put so many times in one life.
 const BEATS: u32 = 3;
@@ -92,8 +93,8 @@ pub(super) async fn keep(shared: Arc<Shared>) {
         };
         tokio::select! {
             () = sleep(pause) => {}
-            _ = leaving.wait_for(|leaving| *leaving) => break,
-            _ = stop.wait_for(|stop| *stop) => break,
+            _ = until(&mut leaving, |leaving| *leaving) => break,
+            _ = until(&mut stop, |stop| *stop) => break,
         }
     }
     let by = clock::now() + FAREWELL.as_nanos() as Nanos;

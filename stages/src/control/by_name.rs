@@ -24,6 +24,7 @@ use super::reach::Foreigner;
 use super::settings::backoff;
 use super::shared::{Shared, lock};
 use super::starts::Start;
+use super::until::until;
 use crate::peer::PeerView;
 
 /// What is kept of a peer that runs another engine.
@@ -81,7 +82,7 @@ impl Dialled {
         let mut stop = shared.stop.subscribe();
         let found = tokio::select! {
             found = self.find_first(shared, at) => found,
-            _ = stop.wait_for(|stop| *stop) => return Ended::before(Error::Closed),
+            _ = until(&mut stop, |stop| *stop) => return Ended::before(Error::Closed),
         };
         let found = match found {
             Ok(found) => found,
@@ -98,12 +99,12 @@ impl Dialled {
         tracing::info!(peer = &*self.peer.label, name = at.name, at = %far.remote, "found");
         let error = tokio::select! {
             error = self.stay(shared, at, far) => error,
-            _ = start.wait_for(|start| *start != incarnation) => {
+            _ = until(&mut start, |start| *start != incarnation) => {
                 let reason = "it was started anew".to_owned();
                 let error = Error::Gone { peer: self.peer.label.to_string(), reason };
                 return Ended { error, stood: true, again: true };
             }
-            _ = stop.wait_for(|stop| *stop) => Error::Closed,
+            _ = until(&mut stop, |stop| *stop) => Error::Closed,
         };
         Ended { error, stood: true, again: false }
     }
@@ -224,8 +225,10 @@ impl Dialled {
         self.elsewhere.start.send_replace(found.incarnation);
         let mut status = self.status.subscribe();
         let late = || Error::Deadline { what: "finding", peer: self.peer.label.to_string() };
-        let ended = timeout(clock::until(by), status.wait_for(|s| s.attempts > attempts)).await;
-        ended.map_err(|_| late())?.map_err(|_| Error::Closed)?;
+        let ended = timeout(clock::until(by), until(&mut status, |s| s.attempts > attempts)).await;
+        if !ended.map_err(|_| late())? {
+            return Err(Error::Closed);
+        }
         self.open(false, by).await.map(|_| ())
     }
 }

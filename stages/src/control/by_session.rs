@@ -19,6 +19,7 @@ use super::pages;
 use super::session::Session;
 use super::shared::{Shared, lock};
 use super::starts::Learning;
+use super::until::until;
 use crate::peer::PeerView;
 
 impl Dialled {
@@ -33,7 +34,7 @@ impl Dialled {
         let mut stop = shared.stop.subscribe();
         let connected = tokio::select! {
             connected = connect(shared, &self.peer.label, addresses, name) => connected,
-            _ = stop.wait_for(|stop| *stop) => return Ended::before(Error::Closed),
+            _ = until(&mut stop, |stop| *stop) => return Ended::before(Error::Closed),
         };
         let connected = match connected {
             Ok(connected) => connected,

@@ -25,6 +25,7 @@ use super::resolve::Remembered;
 use super::session::Session;
 use super::settings::backoff;
 use super::shared::{Running, Shared, lock};
+use super::until::until;
 use crate::peer::{Peer, PeerId, PeerState, PeerView, SegmentView};
 use crate::peer_events::PeerEvent;
 
@@ -223,8 +224,10 @@ impl Dialled {
             let pause =
                 if failures == 0 { Duration::ZERO } else { backoff(failures, shared.settings.backoff_max) };
             tokio::select! {
+                // First: whoever stops counts what runs, and nothing is to begin after that.
+                biased;
+                _ = until(&mut stop, |stop| *stop) => return,
                 () = self.until_wanted(last + pause) => {}
-                _ = stop.wait_for(|stop| *stop) => return,
             }
             let start = Instant::now();
             let error = self.attempt(&shared).await;

@@ -15,6 +15,7 @@ use super::accepted::Accepted;
 use super::dialled::Dialled;
 use super::error::Error;
 use super::shared::{Shared, lock};
+use super::until::until;
 
 /// How long a peer is waited for that has not answered even once: its own work, if it has any, is seen at the lanes.
 const GRACE: Duration = Duration::from_secs(2);
@@ -65,7 +66,7 @@ pub(super) fn remaining(shared: &Shared) -> Vec<Remaining> {
 /// Tells one peer, once this node leaves, and asks until it has nothing under way here. Runs beside its session.
 pub(super) async fn tell(shared: &Shared, accepted: &Accepted) -> Infallible {
     // An error would mean that the node is gone.
-    let _ = shared.leaving.subscribe().wait_for(|leaving| *leaving).await;
+    until(&mut shared.leaving.subscribe(), |leaving| *leaving).await;
     let (since, mut pause) = (Instant::now(), PAUSE_MIN);
     loop {
         let question = Message::Leaving { requests: 0 };

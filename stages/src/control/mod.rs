@@ -34,8 +34,8 @@ mod settings;
 mod shared;
 mod starts;
 mod tending;
-
 mod throttle;
+mod until;
 
 pub use dialled::LOG as LOG_OF_PEERS;
 pub use error::Error;
@@ -69,6 +69,7 @@ use dialled::Dialled;
 use reach::Reach;
 use shared::Shared;
 pub(crate) use shared::lock;
+use until::until;
 
 /// Requests served at a time for one peer.
 const REQUESTS: u32 = 64;
@@ -298,7 +299,7 @@ impl Control {
         self.runtime.spawn(async move {
             let done = tokio::select! {
                 done = future => done,
-                _ = stop.wait_for(|stop| *stop) => Err(Error::Closed),
+                _ = until(&mut stop, |stop| *stop) => Err(Error::Closed),
             };
             let _ = told.send(done);
         });
@@ -372,10 +373,10 @@ fn thread_main(
         let announcing = tokio::spawn(announce::keep(shared.clone()));
         tokio::spawn(hear_events(shared.clone(), events.clone(), bell));
         let _ = told.send(Ok(Handle::current()));
-        let _ = shared.stop.subscribe().wait_for(|stop| *stop).await;
+        until(&mut shared.stop.subscribe(), |stop| *stop).await;
         // Sessions say goodbye and have their links killed; a stuck one is not waited for.
         let mut running = shared.running.subscribe();
-        let ended = tokio::time::timeout(Duration::from_millis(500), running.wait_for(|n| *n == 0));
+        let ended = tokio::time::timeout(Duration::from_millis(500), until(&mut running, |n| *n == 0));
         // Meanwhile directories are told, which have a bounded time for it, too.
         let withdrawn = tokio::time::timeout(announce::FAREWELL, announcing);
         let _ = tokio::join!(ended, foreign::end(shared, clock::now() + UNBIND_NS), withdrawn);

@@ -14,6 +14,7 @@ use super::dialled::{Dialled, Ended};
 use super::directory::Directory;
 use super::error::Error;
 use super::shared::{Shared, lock};
+use super::until::until;
 
 /// Whether a label that `[peers]` does not list is the name of a node in the directory, where there is one: what could be
 /// such a name, and is no IP address. With a port it is an address.
@@ -80,7 +81,7 @@ impl Dialled {
         let by = clock::now() + shared.settings.connect.as_nanos() as Nanos;
         let located = tokio::select! {
             located = locate(directory, name, &self.remembered, by) => located,
-            _ = stop.wait_for(|stop| *stop) => return Ended::before(Error::Closed),
+            _ = until(&mut stop, |stop| *stop) => return Ended::before(Error::Closed),
         };
         let located = match located {
             Ok(located) => located,

@@ -20,6 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use super::answers::Answers;
 use super::error::Error;
 use super::shared::lock;
+use super::until::until;
 
 /// Frames that may wait for the socket.
 const OUT: usize = 64;
@@ -191,7 +192,7 @@ impl Session {
             reason = self.listen(&mut from, answers) => reason,
             () = ping => "closed here".to_owned(),
             () = self.quit.notified() => lock(&self.ended).clone().unwrap_or_default(),
-            _ = stop.wait_for(|stop| *stop) => "this node is stopping".to_owned(),
+            _ = until(&mut stop, |stop| *stop) => "this node is stopping".to_owned(),
         };
         if *stop.borrow()
             && !amid.load(Ordering::Relaxed)
