@@ -2,8 +2,9 @@
 //! quality of service for power: Documentation/power/pm_qos_interface.rst). What a wake-up costs without it was measured in
 //! docs/tuning.md.
 //!
-//! Deliberately the kernel's own device and nothing that would stay: a file that is open. The kernel forgets the wish when that is
-//! closed, however the process ends, and keeps to the least of all wishes.
+//! Deliberately the kernel's own device and nothing that would stay: a file that is open. The kernel forgets the wish when its last
+//! descriptor is closed, however the process ends, and keeps to the least of all wishes. A child that was forked has a descriptor too, so
+//! whoever stops takes the wish back before it closes its own.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -14,9 +15,12 @@ use crate::error::Error;
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// A wish that holds for as long as this lives.
+/// What the kernel takes for no wish (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
+const NO_WISH_US: i32 = 2_000_000_000;
+
+/// A wish that holds for as long as this lives. Not to be dropped in a forked child, whose parent it belongs to.
 pub(crate) struct Awake {
-    _held: File,
+    held: File,
 }
 
 impl Awake {
@@ -44,7 +48,14 @@ impl Awake {
                 "{says}; run it as root, or as a user who may write that file, or leave the key out"
             ))
         };
-        held.map(|held| Self { _held: held }).map_err(refused)
+        held.map(|held| Self { held }).map_err(refused)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        // Where it cannot be taken back it goes with the descriptor, as in every case but that of a forked child.
+        let _ = self.held.write_all(&NO_WISH_US.to_ne_bytes());
     }
 }
 
@@ -52,7 +63,8 @@ impl Awake {
 mod tests {
     use super::*;
 
-    /// What the kernel is told are four bytes in its own order, of whole microseconds, and more than it can be told is its most.
+    /// What the kernel is told are four bytes in its own order, of whole microseconds, and more than it can be told is its most; in the end
+    /// it is told that there is no wish any more, for a forked child may have the file open still.
     #[test]
     fn the_kernel_is_told_microseconds() {
         let folder = tempfile::tempdir().unwrap();
@@ -63,6 +75,7 @@ mod tests {
             let held = Awake::hold_at(&device, latency).unwrap();
             assert_eq!(std::fs::read(&device).unwrap(), i32::to_ne_bytes(told));
             drop(held);
+            assert_eq!(std::fs::read(&device).unwrap()[4..], i32::to_ne_bytes(NO_WISH_US), "taken back");
         }
     }
 

@@ -51,8 +51,8 @@ pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) graph: Arc<RwLock<pipeline_graph::Engine<Key>>>,
     book: Book,
-    /// Held, and given back with the node.
-    _awake: Option<Awake>,
+    /// Held while the node runs.
+    awake: Mutex<Option<Awake>>,
     /// Where metrics are served.
     pub(crate) metrics: OnceLock<SocketAddr>,
     /// The admin socket.
@@ -96,11 +96,11 @@ impl Engine {
     }
 
     pub(crate) fn start_wrapped(config: Config, wrap: Wrap<'_>) -> Result<Self, Error> {
-        let Parts { world, config, client, graph, control, book, awake: _awake } =
-            assemble::start(config, wrap)?;
+        let Parts { world, config, client, graph, control, book, awake } = assemble::start(config, wrap)?;
+        let awake = Mutex::new(awake);
         let metrics = OnceLock::new();
         let admin = Mutex::default();
-        let inner = Inner { world, control, config, client, graph, book, _awake, metrics, admin };
+        let inner = Inner { world, control, config, client, graph, book, awake, metrics, admin };
         let engine = Self { inner: Arc::new(inner) };
         if let Some(listen) = &engine.inner.config.metrics_listen {
             engine.serve_metrics(listen)?;
@@ -436,6 +436,7 @@ impl Inner {
         // What stages and transports still held; those on edges the graph has ended itself.
         self.world.ledger.end_all(Reason::Stopped);
         self.world.ledger.forget_callbacks();
+        drop(self.awake.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
