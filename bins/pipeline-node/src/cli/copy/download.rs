@@ -118,8 +118,9 @@ pub fn produce<'a>(
         if session.is_lost() {
             return;
         }
-        let (name, offered) = match found {
+        let (name, is_file, offered) = match found {
             Ok(RemoteFile { path, local, entry }) => {
+                let is_file = entry.kind == FileKind::File;
                 // It is made of the target's path and of names from the wire, which are text.
                 let to = local.to_str().unwrap_or_default();
                 let from = There {
@@ -128,12 +129,14 @@ pub fn produce<'a>(
                     len: entry.len,
                     executable: entry.executable,
                 };
-                (path, offer(session, from, target, to, &entry, tasks))
+                (path, is_file, offer(session, from, target, to, &entry, tasks))
             }
-            Err((path, reason)) => (path, Err(reason)),
+            Err((path, reason)) => (path, false, Err(reason)),
         };
-        if let Err(reason) = offered {
-            session.progress.failed(&name, &reason);
+        match offered {
+            Ok(()) => {}
+            Err(reason) if is_file => session.progress.failed(&name, &reason),
+            Err(reason) => session.progress.missed(&name, &reason),
         }
     }
 }

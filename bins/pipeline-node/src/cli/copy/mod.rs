@@ -16,6 +16,7 @@ mod session;
 mod tree;
 mod upload;
 mod walk;
+mod way;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,12 +36,13 @@ use fanout::Shape;
 use folders::Folders;
 use names::under;
 use pace::Pace;
-use place::{Place, RemotePlace};
+use place::RemotePlace;
 use progress::{Counts, Progress};
 use rules::Rules;
 use session::Session;
 use tree::RemoteTree;
 use walk::{Kind, Walk};
+use way::Way;
 
 /// Copy files and trees to or from a node.
 ///
@@ -78,19 +80,12 @@ pub struct Args {
     rules: Rules,
 }
 
-/// Which way, and the one peer and segment it is about.
-enum Way {
-    Up { from: Vec<PathBuf>, to: RemotePlace },
-    Out { from: Vec<PathBuf>, to: Vec<RemotePlace> },
-    Down { from: Vec<RemotePlace>, to: PathBuf, into: bool },
-}
-
 /// Runs it.
 ///
 /// # Errors
 /// 1 when a file failed, 2 for a command line that makes no sense, 69 when the peer cannot be reached.
 pub fn run(args: &Args) -> Outcome {
-    let way = way(&args.places)?;
+    let way = Way::parse(&args.places)?;
     let loaded = file::load(&source(args.config.as_deref(), &args.set))?;
     logs::of_command();
     let node = Engine::start(file::unpublished(loaded.config)).map_err(|e| engine(&e))?;
@@ -161,41 +156,6 @@ fn say(args: &Args, counts: &Counts, took: Duration) -> Result<(), Failure> {
     Ok(())
 }
 
-fn way(places: &[String]) -> Result<Way, Failure> {
-    let parsed: Vec<_> =
-        places.iter().map(|s| Place::parse(s)).collect::<Result<_, _>>().map_err(Failure::usage)?;
-    let (mut local, mut remote, mut order) = (Vec::new(), Vec::<RemotePlace>::new(), Vec::new());
-    for place in parsed {
-        order.push(matches!(place, Place::Remote(_)));
-        match place {
-            Place::Local(path) => local.push(path),
-            Place::Remote(place) => remote.push(place),
-        }
-    }
-    let twice = |(i, a): (usize, &RemotePlace)| remote[..i].contains(a);
-    match (order.first(), order.last()) {
-        (Some(false), Some(true)) if !order.is_sorted() => {
-            Err(Failure::usage("sources come first, then all destinations"))
-        }
-        (Some(false), Some(true)) if remote.iter().enumerate().any(twice) => {
-            Err(Failure::usage("a destination is named twice"))
-        }
-        (Some(false), Some(true)) if remote.len() > 1 => Ok(Way::Out { from: local, to: remote }),
-        (Some(false), Some(true)) => Ok(Way::Up { from: local, to: remote.swap_remove(0) }),
-        (Some(true), Some(false)) if local.len() == 1 => {
-            if remote.iter().any(|r| (&r.peer, &r.segment) != (&remote[0].peer, &remote[0].segment)) {
-                return Err(Failure::usage("the sources are in several segments: copy them one by one"));
-            }
-            let into = places.last().is_some_and(|last| last.ends_with('/')) || remote.len() > 1;
-            Ok(Way::Down { from: remote, to: local.swap_remove(0), into })
-        }
-        (_, Some(true)) => Err(Failure::usage("both sides are a peer's: copy to here first, then from here")),
-        _ => Err(Failure::usage(
-            "no side is PEER:SEGMENT[/PATH], or only some of the places of a side are; exactly one side is a peer's",
-        )),
-    }
-}
-
 /// How a copy is made, and how fast at most.
 type How<'a> = (Rules, Option<&'a Pace>);
 
@@ -238,7 +198,7 @@ fn up(
                 }
                 targets.push((source, Arc::new(upload::Target { segment, path, generation })));
             }
-            Err(reason) => progress.failed(&source.display().to_string(), &reason),
+            Err(reason) => progress.missed(&source.display().to_string(), &reason),
         }
     }
     session.run(
@@ -268,6 +228,11 @@ fn publish(session: &Session<'_>, generation: u32) -> Result<(), String> {
     session.ask_patiently(FileRequest::Publish { generation, sync: session.rules.fsync }).map(drop)
 }
 
+/// Where a source goes in the segment.
+fn place_of(source: &Path, to: &str, inside: bool) -> Result<String, String> {
+    if inside { way::name_of(source).map(|name| under(to, &name)) } else { Ok(to.to_owned()) }
+}
+
 fn stage(session: &Session<'_>, segment: &str, path: &str) -> Result<u32, Failure> {
     let stage = FileRequest::Stage { segment: segment.to_owned(), path: path.to_owned() };
     match session.ask(stage) {
@@ -282,21 +247,6 @@ fn is_folder(peer: &Peer, to: &RemotePlace) -> bool {
     let list = FileRequest::List { segment: to.segment.clone(), path: to.path.clone(), after: String::new() };
     to.path.is_empty()
         || matches!(peer.files(list), Ok(FileAnswer::Listing { kind: FileKind::Directory, .. }))
-}
-
-fn place_of(source: &Path, to: &str, inside: bool) -> Result<String, String> {
-    if !inside {
-        return Ok(to.to_owned());
-    }
-    // `.` and `..` have no name of their own.
-    let named = if source.file_name().is_some() {
-        source.to_path_buf()
-    } else {
-        source.canonicalize().map_err(|e| e.to_string())?
-    };
-    let name = named.file_name().ok_or("it has no name; name the destination in full")?;
-    let name = name.to_str().ok_or("its name is not UTF-8")?;
-    Ok(under(to, name))
 }
 
 /// Copies to here; answers whether the peer was there to the end.
@@ -387,11 +337,8 @@ fn targets(
     let tree = folders.open(base).map_err(failed)?;
     tree.sweep();
     let target = |source: &RemotePlace| {
-        let name = if inside {
-            source.path.rsplit('/').next().filter(|n| !n.is_empty()).unwrap_or(&source.segment)
-        } else {
-            to.file_name().and_then(|n| n.to_str()).unwrap_or_default()
-        };
+        let name =
+            if inside { source.name() } else { to.file_name().and_then(|n| n.to_str()).unwrap_or_default() };
         let path = names::join(Path::new(""), name).map_err(Failure::failed)?;
         let path = path.to_str().unwrap_or_default().to_owned();
         let stage = || Generation::stage(&tree, &path).map(Arc::new).inspect(|g| folders.note_generation(g));

@@ -25,6 +25,13 @@ pub struct RemotePlace {
     pub into: bool,
 }
 
+impl RemotePlace {
+    /// The name under which it lands inside a folder: its last one, or that of the segment.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&self.segment)
+    }
+}
+
 /// As it was written, but for a `/` at its end.
 impl std::fmt::Display for RemotePlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -20,6 +20,7 @@ pub struct Progress {
     skipped_bytes: AtomicU64,
     failed: AtomicU64,
     first_failure: OnceLock<String>,
+    missed: AtomicU64,
 }
 
 /// What a copy came to.
@@ -39,8 +40,10 @@ pub struct Counts {
     pub resumed_bytes: u64,
     /// Bytes of skipped files.
     pub skipped_bytes: u64,
-    /// Files and folders that failed.
+    /// Whatever failed: files, and what `missed` counts.
     pub failed: u64,
+    /// Those among them that are none of the files there were to copy: folders, links, what could not be looked at.
+    pub missed: u64,
 }
 
 impl Progress {
@@ -78,6 +81,7 @@ impl Progress {
             skipped_bytes: zero(),
             failed: zero(),
             first_failure: OnceLock::new(),
+            missed: zero(),
         }
     }
 
@@ -111,7 +115,13 @@ impl Progress {
         self.bar.inc(bytes);
     }
 
-    /// Something failed: said at once, so that a long list needs no memory.
+    /// Something failed that is none of the files which there were to copy; said at once as well.
+    pub fn missed(&self, what: &str, reason: &str) {
+        self.missed.fetch_add(1, Ordering::Relaxed);
+        self.failed(what, reason);
+    }
+
+    /// A file failed: said at once, so that a long list needs no memory.
     pub fn failed(&self, what: &str, reason: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let _ = self.first_failure.set(format!("{what}: {reason}"));
@@ -142,6 +152,7 @@ impl Progress {
             resumed_bytes: count(&self.resumed_bytes),
             skipped_bytes: count(&self.skipped_bytes),
             failed: count(&self.failed),
+            missed: count(&self.missed),
         }
     }
 }
@@ -149,7 +160,7 @@ impl Progress {
 impl Counts {
     /// Files that nobody came to.
     pub fn untried(&self) -> u64 {
-        self.wanted.saturating_sub(self.files + self.skipped + self.failed)
+        self.wanted.saturating_sub(self.files + self.skipped + self.failed.saturating_sub(self.missed))
     }
 }
 
@@ -171,5 +182,17 @@ mod tests {
         assert_eq!((files, file_bytes, sent_bytes, failed), (2, 12, 107, 1));
         progress.failed("later", "another reason");
         assert_eq!(progress.first_failure(), Some("big: the test says so"));
+    }
+
+    /// A link to nowhere and a folder that cannot be read are no files: they take none of those that nobody came to off the count.
+    #[test]
+    fn what_is_no_file_was_not_wanted() {
+        let progress = Progress::part("b");
+        progress.missed("link", "it leads nowhere");
+        progress.missed("folder", "permission denied");
+        progress.failed("a", "disk full");
+        progress.file(7);
+        let counts = progress.finish(5);
+        assert_eq!((counts.failed, counts.untried()), (3, 3));
     }
 }

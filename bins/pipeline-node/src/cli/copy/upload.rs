@@ -107,7 +107,7 @@ pub fn produce(
         }
         match found {
             Ok(found) => offer(session, carrier, found, target, tasks),
-            Err(missed) => session.progress.failed(&missed.path.display().to_string(), &missed.reason),
+            Err(missed) => session.progress.missed(&missed.path.display().to_string(), &missed.reason),
         }
     }
 }
@@ -127,7 +127,11 @@ fn offer(
     };
     if let Err(reason) = sent {
         carrier.missed(&found.path);
-        session.progress.failed(&found.path.display().to_string(), &reason);
+        let what = found.path.display().to_string();
+        match found.kind {
+            Kind::Folder => session.progress.missed(&what, &reason),
+            Kind::File(_) => session.progress.failed(&what, &reason),
+        }
     }
 }
 

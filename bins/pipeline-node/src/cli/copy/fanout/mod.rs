@@ -55,6 +55,7 @@ pub fn run(
             .map(|(index, (peer, place))| {
                 let (board, all, neighbours) = (&board, &all, neighbours.as_slice());
                 scope.spawn(move || {
+                    let mut over = Over { board, index, is_whole: false };
                     let label = place.to_string();
                     let progress = Progress::part(&label);
                     let member = peer.as_ref().map(|peer| {
@@ -67,7 +68,8 @@ pub fn run(
                         }
                         Err(reason) => Err(reason.to_string()),
                     };
-                    board.over(index, !matches!(ended, Ok(true)));
+                    over.is_whole = matches!(ended, Ok(true));
+                    drop(over);
                     let seconds = begin.elapsed().as_secs_f64();
                     let moved = member.map_or((0, 0), |(_, member)| member.moved());
                     let counts = progress.finish(files);
@@ -76,7 +78,8 @@ pub fn run(
                 })
             })
             .collect();
-        copies.into_iter().filter_map(|copy| copy.join().ok()).collect()
+        let ended = copies.into_iter().zip(to).map(|(copy, place)| copy.join().map_err(|_| place));
+        ended.map(|end| end.unwrap_or_else(|place| panicked(place, files, begin))).collect()
     });
     all.finish(0);
     let report = Report { shape, files, bytes, seconds: begin.elapsed().as_secs_f64(), ends };
@@ -96,6 +99,26 @@ fn why_not_all(
         Ok(false) => Some(gone(peer)),
         Ok(true) => progress.first_failure().map(str::to_owned),
     }
+}
+
+/// Tells the board that a copy has ended, however it did: others would wait for it until their patience is over.
+struct Over<'a> {
+    board: &'a Board,
+    index: usize,
+    is_whole: bool,
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.board.over(self.index, !self.is_whole);
+    }
+}
+
+/// The end of a copy whose thread panicked: a bug, which costs that destination and is told as such.
+fn panicked(place: &RemotePlace, files: u64, begin: Instant) -> End {
+    let counts = Counts { wanted: files, ..Counts::default() };
+    let error = Some("the copy to it panicked; its output above says where".to_owned());
+    End { label: place.to_string(), error, counts, moved: (0, 0), seconds: begin.elapsed().as_secs_f64() }
 }
 
 /// Opens all destinations at once; each that cannot be has its reason.
