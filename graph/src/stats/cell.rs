@@ -135,9 +135,20 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Sum of all values recorded.
+    /// Sum of all values recorded, modulo 2⁶⁴: of two readings the difference is exact. What needs the sum itself takes [`Self::total`].
     pub fn sum(&self) -> u64 {
         self.sum
+    }
+
+    /// Sum of all values recorded, also where 64 bits do not hold it: how often it has wrapped is told by the buckets, which know it
+    /// within an eighth. (Values beyond the last bucket are counted as if they were in it.)
+    pub fn total(&self) -> f64 {
+        /// 2⁶⁴.
+        const WRAP: f64 = 18_446_744_073_709_551_616.0;
+        let middle = |values: &Range<u64>| (values.start as f64 + (values.end - 1) as f64) / 2.0;
+        let about: f64 = self.buckets().map(|(values, times)| middle(&values) * times as f64).sum();
+        let sum = self.sum as f64;
+        sum + ((about - sum) / WRAP).round().max(0.0) * WRAP
     }
 
     /// Mean of all values; 0 when nothing was recorded.
@@ -329,6 +340,9 @@ mod tests {
         fourth.add_cell(&cell);
         assert!(fourth.sum() < third.sum(), "it has wrapped");
         assert_eq!(fourth.since(&third).sum(), 3 << 39);
+        let whole = (1_u64 << 25) as f64 * (1_u64 << 39) as f64;
+        assert!((fourth.total() / whole - 1.0).abs() < 1e-6, "{} of {whole}", fourth.total());
+        assert_eq!((first.total(), fourth.since(&third).total()), (500_514.0, (3_u64 << 39) as f64));
         let again: Histogram = second.buckets().map(|(values, times)| (values.start, times)).collect();
         assert!(again.buckets().eq(second.buckets()));
     }

@@ -1,7 +1,11 @@
 //! An interval as rules look at it: shares of time, who runs what, what lies between. Deliberately no judgement here.
 
+use std::ops::Range;
+
 use pipeline_configs::{Config, StageConfig};
-use pipeline_graph::{Blueprint, EdgeDecl, EdgeStats, Mode, PoolDecl, StageDecl, StageStats, WorkerStats};
+use pipeline_graph::{
+    Blueprint, EdgeDecl, EdgeStats, Histogram, Mode, PoolDecl, StageDecl, StageStats, WorkerStats,
+};
 
 use crate::observation::Observation;
 
@@ -161,7 +165,18 @@ impl<'a> Look<'a> {
 
     /// Time that slices were held by stages of a type, all together.
     pub(super) fn held(&self, kind: &str) -> f64 {
-        self.of_kind(kind).map(|(stage, _)| stage.held.sum() as f64).sum()
+        self.of_kind(kind).map(|(stage, _)| self.within(&stage.held)).sum()
+    }
+
+    /// Sum of times that were recorded when they ended, of each no more than the interval: what began long before it was not in it
+    /// for longer than it lasted.
+    pub(super) fn within(&self, times: &Histogram) -> f64 {
+        let most = self.interval.graph.elapsed_ns;
+        if times.quantile(1.0) <= most {
+            return times.total();
+        }
+        let middle = |values: &Range<u64>| (values.start + (values.end - values.start) / 2).min(most) as f64;
+        times.buckets().map(|(values, count)| middle(&values) * count as f64).sum()
     }
 
     /// Time of all slices, wherever they were: before stages, in their hands, held by them. (Not of their requests: of many slices of
@@ -169,7 +184,7 @@ impl<'a> Look<'a> {
     pub(super) fn slice_time(&self) -> f64 {
         let of = |stage: &StageStats| {
             let in_hands = stage.busy_ns as f64 * stage.items as f64 / stage.batches.max(1) as f64;
-            (stage.wait.sum() + stage.held.sum()) as f64 + in_hands
+            self.within(&stage.wait) + self.within(&stage.held) + in_hands
         };
         self.stages().map(|(_, stage)| of(stage)).sum()
     }
@@ -178,7 +193,7 @@ impl<'a> Look<'a> {
     pub(super) fn part_of_all(&self, ns: f64) -> Option<f64> {
         let counts = &self.interval.counts;
         let slices_each = (counts.slices as f64 / counts.entered.max(1) as f64).max(1.0);
-        let all = counts.took.sum() as f64 * slices_each;
+        let all = self.within(&counts.took) * slices_each;
         (all > 0.0).then(|| ns / all)
     }
 
@@ -191,7 +206,7 @@ impl<'a> Look<'a> {
     /// that are now. What has ended does not speak for the others where it is the lesser part of what moved.
     pub(super) fn open_requests(&self) -> f64 {
         let (counts, now) = (&self.interval.counts, self.interval.under_way as f64);
-        let ended = counts.took.sum() as f64 / (self.interval.graph.elapsed_ns as f64).max(1.0);
+        let ended = self.within(&counts.took) / (self.interval.graph.elapsed_ns as f64).max(1.0);
         let are_few = self.moved().0 > 2 * counts.bytes;
         match counts.took.count() {
             0 => now,

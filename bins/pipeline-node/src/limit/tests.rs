@@ -1,6 +1,7 @@
 //! One observation for each verdict, made by hand; and what all verdicts have in common.
 
 use pipeline_stages::peer::PeerState;
+use pipeline_stages::traffic::PeerStats;
 
 use super::fixture::{SECOND, Seen};
 use super::{Because, Knob, Limit, RULES};
@@ -275,7 +276,28 @@ fn peers() {
     assert!(limit.words.contains("peer `b` has 8 slices and has answered none in 1.0 s"), "{limit}");
     let peer = &mut seen.interval.peers[0];
     (peer.state, peer.outstanding, peer.reason) = (PeerState::Down, 0, "connection refused".into());
-    assert_eq!(seen.limit().words, "64 requests wait for peer `b`, which is down: connection refused");
+    let why = "64 requests wait and no peer has a slice of theirs; peer `b` is down: connection refused";
+    assert_eq!(seen.limit().words, why);
+    seen.interval.peers.push(PeerStats {
+        label: "c".into(),
+        state: PeerState::Connecting,
+        ..PeerStats::default()
+    });
+    assert_eq!(seen.limit().words, format!("{why}, and 1 more is not up"));
+    // One that holds slices is told whatever its state, and before any that may have nothing to do with it.
+    let leaving = PeerStats {
+        label: "d".into(),
+        state: PeerState::Leaving,
+        outstanding: 3,
+        links: 1,
+        ..PeerStats::default()
+    };
+    seen.interval.peers.push(leaving);
+    let words = seen.limit().words;
+    assert!(
+        words.starts_with("peer `d`, which is about to stop, has 3 slices and has answered none"),
+        "{words}"
+    );
 
     let mut seen = at_work("");
     seen.interval.peers[0].outstanding = 60;
@@ -285,6 +307,18 @@ fn peers() {
         limit.words.starts_with("slices are with peers for 94 % of their time, most with `b`"),
         "{limit}"
     );
+}
+
+/// Requests that began long before the interval count for no more than it lasts: one that ends after a minute was not sixty at once.
+#[test]
+fn what_began_before_was_not_more() {
+    let mut seen = at_work("");
+    (seen.interval.under_way, seen.interval.usage.slices) = (0, 0);
+    seen.interval.peers[0].outstanding = 0;
+    seen.interval.counts.took.record(60_000_000_000, 1);
+    (seen.interval.counts.entered, seen.interval.counts.slices) = (1, 1);
+    let limit = seen.limit();
+    assert!(!limit.words.contains("60.0 requests") && limit.because == Because::Application, "{limit}");
 }
 
 /// What has ended tells how much was under way, and for how long it was with peers: no gauge that happens to be empty when it is

@@ -128,5 +128,5 @@ fn a_peer_that_does_not_answer() {
     // In the interval in which it stopped it has only become slow.
     says(&here, |found| found.because == Because::Peer && found.words.contains("has answered none"));
     there.crash();
-    says(&here, |found| found.because == Because::Peer && found.words.contains("which is down"));
+    says(&here, |found| found.because == Because::Peer && found.words.contains("is down"));
 }

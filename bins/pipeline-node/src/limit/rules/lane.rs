@@ -18,7 +18,7 @@ pub(crate) const RULE: Rule = Rule {
 
 fn apply(look: &Look<'_>) -> Option<Limit> {
     let stages = look.of_kind("wr_post").chain(look.of_kind("nic_select"));
-    let (waits_in, _) = stages.max_by_key(|(stage, _)| stage.held.sum())?;
+    let (waits_in, _) = stages.max_by(|(a, _), (b, _)| a.held.total().total_cmp(&b.held.total()))?;
     let (back, there) = (look.moved().1, look.held("cq_reap"));
     let waits = look.without_lane() / look.slice_time().max(1.0);
     let takes = there / back.max(1) as f64;

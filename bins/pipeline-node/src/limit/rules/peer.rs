@@ -33,29 +33,42 @@ fn gone(look: &Look<'_>) -> Option<Limit> {
     if back > 0 || waiting == 0 {
         return None;
     }
-    let is_up = |peer: &&PeerStats| peer.state == PeerState::Up && peer.links > 0;
-    let missing = look.interval.peers.iter().find(|peer| !is_up(peer));
     let silent = look.interval.peers.iter().filter(|peer| peer.outstanding > 0).max_by_key(|p| p.outstanding);
-    let words = match (silent, missing) {
-        (Some(peer), _) if peer.state == PeerState::Up => format!(
-            "peer `{}` has {} slices and has answered none in {}; {waiting} requests wait",
-            peer.label,
-            peer.outstanding,
-            time(look.seconds() * 1e9)
-        ),
-        (_, Some(peer)) => format!("{waiting} requests wait for peer `{}`, {}", peer.label, stands(peer)),
-        _ => return None,
+    let is_up = |peer: &&PeerStats| peer.state == PeerState::Up && peer.links > 0;
+    let mut missing = look.interval.peers.iter().filter(|peer| !is_up(peer));
+    let words = match (silent, missing.next()) {
+        (Some(peer), _) => {
+            let PeerStats { label, outstanding, .. } = peer;
+            let since = time(look.seconds() * 1e9);
+            let leaves = if peer.state == PeerState::Leaving { ", which is about to stop," } else { "" };
+            format!(
+                "peer `{label}`{leaves} has {outstanding} slices and has answered none in {since}; {waiting} requests wait"
+            )
+        }
+        // Which peer a request is for is not counted, so nobody is blamed for more than where it stands.
+        (None, Some(peer)) => {
+            let (label, stands, others) = (&peer.label, stands(peer), missing.count());
+            let others = match others {
+                0 => String::new(),
+                1 => ", and 1 more is not up".to_owned(),
+                _ => format!(", and {others} more are not up"),
+            };
+            format!(
+                "{waiting} requests wait and no peer has a slice of theirs; peer `{label}` {stands}{others}"
+            )
+        }
+        (None, None) => return None,
     };
     Some(Limit { stage: None, because: Because::Peer, words, knob: None })
 }
 
 fn stands(peer: &PeerStats) -> String {
     match peer.state {
-        PeerState::Up => "to which no lane lives".to_owned(),
-        PeerState::Connecting => "which is being reached".to_owned(),
-        PeerState::Leaving => "which is about to stop".to_owned(),
-        PeerState::Down if peer.reason.is_empty() => "which is down".to_owned(),
-        PeerState::Down => format!("which is down: {}", peer.reason),
+        PeerState::Up => "has no lane that lives".to_owned(),
+        PeerState::Connecting => "is being reached".to_owned(),
+        PeerState::Leaving => "is about to stop".to_owned(),
+        PeerState::Down if peer.reason.is_empty() => "is down".to_owned(),
+        PeerState::Down => format!("is down: {}", peer.reason),
     }
 }
 

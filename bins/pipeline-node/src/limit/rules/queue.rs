@@ -98,7 +98,7 @@ fn excess(look: &Look<'_>, at: usize, stage: &StageStats) -> Option<f64> {
     look.queues_to(at).next()?;
     let (wait, service) = middles(stage);
     let busy = look.share(stage.busy_ns) / stage.threads.max(1) as f64;
-    let all = stage.wait.sum() as f64;
+    let all = look.within(&stage.wait);
     let is_much = look.part_of_all(all).is_none_or(|part| part > PART);
     let is_one = wait > HOP_NS && wait > WAITS * service && busy < HAS_TIME && is_much;
     is_one.then_some(all)
