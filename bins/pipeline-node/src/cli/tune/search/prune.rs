@@ -12,7 +12,7 @@ use super::race::{Rules, Runner, one_round};
 use super::{Race, WORTH};
 
 /// How sure it must be that something costs something.
-const CONFIDENCE: f64 = 0.8;
+const CONFIDENCE: f64 = 0.7;
 /// Rounds after which the middle decides, and never before: who stops as soon as it looks good stops at accidents.
 const ROUNDS: u32 = 12;
 /// Worse in each of so many rounds: no more are needed.

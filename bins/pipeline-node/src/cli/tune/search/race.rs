@@ -16,7 +16,7 @@ use super::arena::{Arena, Point, Proposal, Turn};
 
 /// A challenger has won a duel when its lower bound at this confidence is above. It is on its way, and not yet in the file: the
 /// end compares once more.
-const CONFIDENCE: f64 = 0.9;
+const CONFIDENCE: f64 = 0.85;
 /// Rounds of a duel, at most: a difference that is not seen by then is not worth more time.
 const DUEL_ROUNDS: usize = 8;
 /// Better by this in each of its rounds: no accident, whatever the noise.
