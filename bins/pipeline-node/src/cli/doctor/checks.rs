@@ -6,7 +6,7 @@ use pipeline_graph::{PoolDecl, PoolKind};
 
 use super::Verdict;
 use super::machine::Machine;
-use super::memory;
+use super::{memory, places};
 use crate::cli::nics_here::{Here, nics_here, strays};
 
 /// Descriptors that a node needs besides its links: log, listener, epoll sets, files of `copy`.
@@ -22,7 +22,7 @@ pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
     verdicts.extend(nics(config, on));
     verdicts.extend(rdma(config, on));
     verdicts.extend(gpus(config, on));
-    verdicts.extend(paths(config));
+    verdicts.extend(places::all(config));
     verdicts.extend((on.directory)(config));
     if uses(config, &["rdma", "mooncake_rdma", "cuda"]) {
         verdicts.push(memlock(config, on));
@@ -45,9 +45,10 @@ fn uses(config: &Config, kinds: &[&str]) -> bool {
     config.transports.iter().any(|t| kinds.contains(&t.kind.as_str()))
 }
 
-/// The node's own address, and those of transports that speak to other engines.
+/// The node's own address, that of its metrics, and those of transports that speak to other engines.
 fn listeners(config: &Config, on: &Machine) -> Vec<Verdict> {
     let mut verdicts = vec![listen("node.listen", &config.node.listen, on)];
+    verdicts.extend(config.metrics_listen.as_ref().map(|address| listen("metrics.listen", address, on)));
     for transport in config.transports.iter().filter(|transport| transport.foreign) {
         for key in ["listen", "data_listen"] {
             if let Some(address) = transport.values.text(key) {
@@ -235,37 +236,6 @@ fn gpus(config: &Config, on: &Machine) -> Vec<Verdict> {
         .collect()
 }
 
-/// Folders and files that segments and the key stand on.
-fn paths(config: &Config) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for segment in &config.segments {
-        let (path, folder) = match &segment.kind {
-            SegmentKind::Dir { path, .. } => (path, path.as_path()),
-            SegmentKind::File { path, .. } => (path, path.parent().unwrap_or(path)),
-            _ => continue,
-        };
-        if !folder.is_dir() {
-            let mend = format!("mkdir -p {}", folder.display());
-            let found = format!(
-                "segment `{}` lies at {}, and {} is no folder",
-                segment.name,
-                path.display(),
-                folder.display()
-            );
-            verdicts.push(Verdict::ill("paths", found, mend));
-        }
-    }
-    if let Some(key) = config.auth_key_file.as_ref().filter(|key| std::fs::File::open(key).is_err()) {
-        let found = format!("[auth] key_file {} cannot be read", key.display());
-        let mend = format!(
-            "make one and give it to every node: head -c 32 /dev/urandom | base64 > {0} && chmod 600 {0}",
-            key.display()
-        );
-        verdicts.push(Verdict::ill("paths", found, mend));
-    }
-    verdicts
-}
-
 fn memlock(config: &Config, on: &Machine) -> Verdict {
     let once = config.segments.iter().map(|s| s.kind.host_bytes()).fold(0, u64::saturating_add);
     // The kernel counts what each device pins by itself.
@@ -411,6 +381,9 @@ mod tests {
         let dram = "segments.a = { kind = \"dram\", size = \"1GiB\" }\n";
         assert_eq!(ills("tcp", "", &with(|m| m.bind = |_| Err("in use".into()))), ["listen"]);
         let mooncake = "transports.m = { type = \"mooncake_tcp\", listen = \"127.0.0.1:12001\", data_listen = \"127.0.0.1:12002\" }\n";
+        let metrics =
+            with(|m| m.bind = |at| if at.contains(":9464") { Err("in use".into()) } else { Ok(()) });
+        assert_eq!(ills("tcp", "metrics.listen = \"127.0.0.1:9464\"\n", &metrics), ["listen"]);
         let taken = with(|m| m.bind = |at| if at.contains(":1200") { Err("in use".into()) } else { Ok(()) });
         assert_eq!(ills("tcp", mooncake, &taken), ["listen", "listen"]);
         assert_eq!(ills("tcp", mooncake, &fine), [""; 0]);
@@ -431,6 +404,15 @@ mod tests {
             ["paths"]
         );
         assert_eq!(ills("tcp", "auth.key_file = \"/nonexistent\"\n", &fine), ["paths"]);
+        assert_eq!(
+            ills("tcp", "segments.a = { kind = \"file\", path = \"a.bin\", size = \"1GiB\" }\n", &fine),
+            [""; 0]
+        );
+        let long = format!("admin.socket = \"/tmp/{}\"\n", "x".repeat(103));
+        for socket in ["admin.socket = \"/nonexistent/a.sock\"\n", "admin.socket = \"Cargo.toml\"\n", &long] {
+            assert_eq!(ills("tcp", socket, &fine), ["admin"], "{socket}");
+        }
+        assert_eq!(ills("tcp", "admin.socket = \"a.sock\"\n", &fine), [""; 0]);
         assert_eq!(ills("rdma", dram, &with(|m| m.memlock = Some(65_536))), ["memlock"]);
         let two = format!("{dram}transports.rdma.nics = [\"mlx5_0\", \"mlx5_1\"]\n");
         assert_eq!(ills("rdma", dram, &with(|m| m.memlock = Some(3 << 29))), [""; 0]);

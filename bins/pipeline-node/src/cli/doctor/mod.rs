@@ -5,6 +5,7 @@ mod checks;
 mod directory;
 mod machine;
 mod memory;
+mod places;
 mod rdma;
 
 use clap::Args as ClapArgs;

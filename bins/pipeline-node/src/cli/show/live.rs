@@ -35,9 +35,9 @@ pub struct LiveArgs {
     /// Since the start of the node, at once, in place of an interval.
     #[arg(long, conflicts_with_all = ["interval", "watch"])]
     since_start: bool,
-    /// Again and again, each SECS seconds [default: 1]: redrawn on a terminal, one block after the other in a pipe.
-    #[arg(long, value_name = "SECS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
-    watch: Option<f64>,
+    /// Again and again, each SECS seconds [default: --interval]: redrawn on a terminal, one block after the other in a pipe.
+    #[arg(long, value_name = "SECS", num_args = 0..=1, value_parser = seconds)]
+    watch: Option<Option<f64>>,
     /// The answer as one object; with --watch, one a line.
     #[arg(long)]
     json: bool,
@@ -75,7 +75,7 @@ pub fn run(subject: &'static str, args: &LiveArgs) -> Outcome {
     let mut node = find(args.node.as_deref())?;
     // What only stands now has no interval.
     let timeless = ["regions", "batches"].contains(&subject);
-    let each = Duration::from_secs_f64(args.watch.unwrap_or(args.interval));
+    let each = Duration::from_secs_f64(args.watch.flatten().unwrap_or(args.interval));
     let interval = if args.since_start || timeless { Duration::ZERO } else { each };
     let mut question = json!({ "show": subject });
     if !interval.is_zero() {
