@@ -200,6 +200,7 @@ struct Reader {
     numbers: HashMap<String, u32>,
     has_begun: bool,
     requests: u64,
+    bytes: u64,
 }
 
 impl Reader {
@@ -277,7 +278,9 @@ impl Reader {
         if !(1..=REQUESTS_MAX).contains(&all) {
             return Err(format!("a batch of {all} requests: 1 to {REQUESTS_MAX} are wanted"));
         }
-        self.requests += all;
+        // Sums of all batches are asked for again and again: they fit.
+        let total = self.bytes.checked_add(bytes).ok_or("the bytes of all batches are beyond 64 bits")?;
+        (self.requests, self.bytes) = (self.requests + all, total);
         self.record.dropped = self.record.dropped.saturating_add(dropped);
         let runs = start..self.record.runs.len();
         self.record.batches.push(Batch { at_ns, requests: all, bytes, runs });
@@ -330,8 +333,14 @@ impl Reader {
                 there.0, there.1
             ));
         }
+        if end.dropped < self.record.dropped {
+            let (dropped, said) = (end.dropped, self.record.dropped);
+            return Err(format!(
+                "the end speaks of {dropped} batches that were dropped, and a line before it of {said}"
+            ));
+        }
         self.record.is_whole = true;
-        self.record.dropped = self.record.dropped.max(end.dropped);
+        self.record.dropped = end.dropped;
         Ok(())
     }
 }
@@ -418,12 +427,21 @@ mod tests {
             ),
             (format!("{GOOD}{batch}\n"), ":6: something behind the end"),
             (GOOD.trim_end().into(), ":5: the line is cut off"),
+            (
+                GOOD.replace("18,\"dropped\":3", "18,\"dropped\":2"),
+                ":5: the end speaks of 2 batches that were dropped",
+            ),
             (String::new(), ": no batch in it"),
             ("{\"pipeline_node_record\":1}\n".into(), ": no batch in it"),
         ] {
             let error = parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
+        // Each batch of these fits 64 bits, and both together do not.
+        let large = batch.replace("65536", "1125899906842624").replace("\"times\":16", "\"times\":16383");
+        let text = format!("{{\"pipeline_node_record\":1}}\n{large}\n{large}\n");
+        let error = parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(":3: the bytes of all batches are beyond 64 bits"), "{error}");
         assert!(matches!(Record::read(Path::new("/no/such/file")), Err(RecordError::Unreadable { .. })));
     }
 
