@@ -105,26 +105,46 @@ fn bad_targets_and_sizes() {
     assert_eq!(ended.status.code(), Some(2));
 }
 
-/// A target that goes away in the middle is no failed transfer but a peer that is gone: 69, and it is said.
+/// A target that goes away in the middle is no failed transfer but a peer that is gone: 69, and it is said; of what is played from a file
+/// as well.
 #[test]
 fn a_target_that_goes_away() {
-    let mut node = Node::target("64MiB", &[]);
-    let address = node.address.clone();
-    let args = ["bench", "--target", &address, "--segment", "kv", "--size", "64KiB", "--seconds", "120"];
-    let idle = cpu_time(node.child.id());
-    let mut command = program(&[&args[..], &["--rounds", "1", "--no-ceiling"]].concat());
-    let bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // What it has written so far costs the node time: then it is taken from it.
-    while cpu_time(node.child.id()) < idle + Duration::from_millis(200) {
-        std::thread::sleep(Duration::from_millis(5));
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let batch =
+        "{\"gap_ns\":1,\"requests\":[{\"op\":\"write\",\"peer\":\"a\",\"bytes\":65536,\"times\":16}]}\n";
+    let record = at("r.jsonl", format!("{{\"pipeline_node_record\":1}}\n{}", batch.repeat(200_000)));
+    let trace = at("t.jsonl", stdout(&["generate-trace", "--conversations", "2000"]));
+    let works: [&[&str]; 3] = [
+        &["--size", "64KiB", "--seconds", "120", "--rounds", "1", "--no-ceiling"],
+        &["--replay", &record, "--asap"],
+        &["--trace", &trace, "--block-bytes", "64KiB", "--memory", "32MiB"],
+    ];
+    for work in works {
+        let mut node = Node::target("64MiB", &[]);
+        let address = node.address.clone();
+        let idle = cpu_time(node.child.id());
+        let mut command = program(&[&["bench", "--target", &address, "--segment", "kv"], work].concat());
+        let bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // What it has written so far costs the node time: then it is taken from it.
+        while cpu_time(node.child.id()) < idle + Duration::from_millis(200) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        node.crash();
+        let ended = bench.wait_with_output().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(69), "{work:?}: {stderr}");
+        assert_eq!(stderr.matches("has gone").count(), 1, "{work:?}: {stderr}");
+        assert!(
+            stderr.contains(&address) && stderr.ends_with("run this again when it is back\n"),
+            "{stderr}"
+        );
+        assert!(stderr.lines().count() == 1 && !stderr.contains("whole range"), "{work:?}: {stderr}");
     }
-    node.crash();
-    let ended = bench.wait_with_output().unwrap();
-    let stderr = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(69), "{stderr}");
-    assert_eq!(stderr.matches("has gone").count(), 1, "{stderr}");
-    assert!(stderr.contains(&address) && stderr.ends_with("run this again when it is back\n"), "{stderr}");
-    assert!(stderr.lines().count() == 1 && !stderr.contains("whole range"), "{stderr}");
 }
 
 /// With several NICs each has an object and a row: the bytes of all are those that were confirmed, and each took part.

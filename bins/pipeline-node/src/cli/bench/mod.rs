@@ -3,6 +3,7 @@
 mod args;
 mod bare;
 pub mod ceiling;
+mod gone;
 mod host;
 mod nics;
 mod pattern;
@@ -248,17 +249,8 @@ impl Bench<'_> {
         Ok(line(args, size, sum, wrong))
     }
 
-    /// What failed: the target's going, if it has gone.
     fn trouble(&self, size: u64, what: String) -> Failure {
-        match self.peer.state() {
-            PeerState::Down | PeerState::Leaving => {
-                let peer = self.peer.label();
-                Failure::peer(format!(
-                    "{size} bytes: the target {peer} has gone: {what}; run this again when it is back"
-                ))
-            }
-            _ => Failure::failed(what),
-        }
+        gone::trouble([self.peer], &format!("{size} bytes: {what}"))
     }
 
     fn rounds(&self, load: &Load<'_>) -> Result<Sum, Failure> {

@@ -10,7 +10,7 @@ use super::Kept;
 use super::form::{Record, RecordError};
 use super::play::{Pace, Play, Played, largest};
 use crate::cli::bench::report::Line;
-use crate::cli::bench::{Args, OPEN_TIMEOUT, Sum, judge, line, nics, show, target};
+use crate::cli::bench::{Args, OPEN_TIMEOUT, Sum, gone, judge, line, nics, show, target};
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::failures::engine;
 use crate::cli::file;
@@ -60,10 +60,13 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
     said(args, &played);
     let result = report(args, &record, sum, &played);
     show(args, &result)?;
-    let mut verdicts = judge(args, &result);
-    if let Some(trouble) = &played.trouble {
-        verdicts.push(Failure::failed(format!("after {} batches: {trouble}", played.batches)));
+    let trouble = played.trouble.as_ref().map(|why| format!("after {} batches: {why}", played.batches));
+    // Requests that fail with the target say nothing of their own.
+    if let Some(gone) = trouble.as_ref().and_then(|why| gone::gone(&peers, why)) {
+        return Err(gone);
     }
+    let mut verdicts = judge(args, &result);
+    verdicts.extend(trouble.map(Failure::failed));
     verdicts.into_iter().reduce(Failure::worse).map_or(Ok(()), Err)
 }
 

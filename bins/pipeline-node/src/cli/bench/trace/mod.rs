@@ -34,6 +34,7 @@ pub use self::store::{Shares, Store};
 use super::OPEN_TIMEOUT;
 use super::args::Args;
 use super::record::Kept;
+use crate::cli::bench::gone;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::failures::engine;
 use crate::cli::file;
@@ -70,7 +71,7 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
     bytes.clear().map_err(Failure::failed)?;
     // Memory of ours that was never touched is one page of zeros: it would be sent from a CPU's cache.
     if options.store == Fill::Warm && (args.check || own.is_some()) {
-        bytes.fill_peers(&node, &segments).map_err(Failure::failed)?;
+        bytes.fill_peers(&node, &segments).map_err(|why| gone::trouble(&peers, &why))?;
     }
     let setting = Setting {
         engine: &node,
@@ -84,7 +85,7 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
         is_shown: true,
     };
     let kept = Kept::start(&args.records, &node)?;
-    let measured = measure(args, &setting, &peers, &kept).map_err(Failure::failed)?;
+    let measured = measure(args, &setting, &peers, &kept).map_err(|why| gone::trouble(&peers, &why))?;
     kept.finish(&args.records)?;
     let report = summary::report(args, &setting, measured, &names);
     let text = if args.json {
@@ -93,7 +94,7 @@ pub fn run(args: &Args, path: &Path, loaded: Loaded) -> Outcome {
         report.text()
     };
     file::print(&text)?;
-    judge(args, &report)
+    judge(args, &report, &peers)
 }
 
 /// Which exit code a trace that is not taken is.
@@ -133,13 +134,15 @@ fn open(args: &Args, node: &Engine, names: &[String]) -> Result<(Vec<Peer>, Vec<
     Ok((peers, segments))
 }
 
-fn judge(args: &Args, report: &Report) -> Outcome {
+fn judge(args: &Args, report: &Report, peers: &[Peer]) -> Outcome {
     let mut found = Vec::new();
     if let Some(why) = &report.stopped {
         let (begun, failed) = (report.requests, report.errors);
-        found.push(Failure::failed(format!(
-            "stopped after {begun} requests, {failed} requests failed: {why}"
-        )));
+        let what = format!("stopped after {begun} requests, {failed} requests failed: {why}");
+        match gone::gone(peers, &what) {
+            Some(gone) => return Err(gone),
+            None => found.push(Failure::failed(what)),
+        }
     }
     if let Some(wrong) = report.wrong.filter(|wrong| *wrong > 0) {
         found.push(Failure::failed(format!("{wrong} bytes are wrong")));
