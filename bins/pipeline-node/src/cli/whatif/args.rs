@@ -10,7 +10,7 @@ use crate::cli::work::args::Work;
 use crate::cli::work::{Course, Shape, WorkArgs};
 
 /// Rounds of `--against`, if nobody says otherwise.
-const ROUNDS: usize = 7;
+const ROUNDS: u64 = 7;
 /// What is asked of a file that is held against the model: large requests, so that slices of all sizes differ.
 const AGAINST: &str = "8x1MiBx4";
 /// What is asked of one on another machine: what moves a cache, blocks of 64 KiB, and weights.
@@ -42,8 +42,8 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// With --against: how often each file is measured.
-    #[arg(long, value_name = "N", default_value_t = ROUNDS)]
-    pub rounds: usize,
+    #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u64).range(1..=999))]
+    pub rounds: u64,
 }
 
 impl WhatIfArgs {

@@ -155,6 +155,8 @@ impl Calibration {
                 "{name} is of version {version}, and this program reads {SCHEMA_VERSION}; take one anew with --save"
             )));
         }
+        let no_sense = |why| Failure::data(format!("{name} is no calibration: {why}; take one with --save"));
+        read.costs.check().map_err(no_sense)?;
         Ok(read)
     }
 

@@ -56,10 +56,15 @@ pub fn run(args: &tune::Args) -> Outcome {
     if what_if.against.is_empty() {
         return elsewhere(args, site, &shapes, given);
     }
-    if !site.is_here() {
+    if *site != Site::here() {
         return Err(Failure::usage("--against measures on this machine: say --what-if here"));
     }
-    let (calibration, lines) = against::run(&what_if.against, &shapes, what_if.rounds, given)?;
+    if !args.file.overrides().is_empty() {
+        return Err(Failure::usage("--against measures files as they are: leave --set out"));
+    }
+    // It is not what is measured, and a mistake in it is told all the same.
+    file::load(&args.file.source())?;
+    let (calibration, lines) = against::run(&what_if.against, &shapes, what_if.rounds as usize, given)?;
     if let Some(path) = &what_if.save {
         calibration.save(path)?;
     }

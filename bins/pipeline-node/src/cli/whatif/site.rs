@@ -4,6 +4,8 @@ use super::model::setup::Nic;
 
 /// One way, if nobody says otherwise: a switch, two NICs, and no queue.
 const LATENCY_NS: f64 = 10_000.0;
+/// Interfaces times peers, at most: 8 x 10 000 take six seconds and 600 MB.
+const WAYS_MAX: usize = 80_000;
 
 /// A machine, its wires and its peers.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +69,21 @@ impl Site {
         }
         if said.is_empty() {
             return Err("a machine is wanted: `here`, or as in cores=64 nics=8x400Gbit/s peers=1000".into());
+        }
+        if site.nics.is_empty() && said.contains(&"rtt") {
+            return Err(
+                "a way there and back has wires: say them, as in nics=1x100Gbit/s, or leave rtt out".into()
+            );
+        }
+        // Every peer has lanes over every interface, and all of them are laid out before the first byte moves.
+        let ways = site.nics.len().saturating_mul(site.peers);
+        if ways > WAYS_MAX {
+            return Err(format!(
+                "{} interfaces to {} peers are {ways} ways, and the model lays out {WAYS_MAX} at most; what limits a machine with many \
+                 peers shows with a thousand of them",
+                site.nics.len(),
+                site.peers
+            ));
         }
         if site.nics.is_empty() && site.peers > 1 {
             return Err(
@@ -135,5 +152,8 @@ mod tests {
             assert!(Site::parse(wrong).is_err(), "{wrong}");
         }
         assert!(Site::parse("disks=2").unwrap_err().contains("cores=N"));
+        assert!(Site::parse("cores=8 rtt=5ms").unwrap_err().contains("leave rtt out"));
+        assert!(Site::parse("nics=8x400Gbit/s peers=10000").is_ok());
+        assert!(Site::parse("nics=8x400Gbit/s peers=1000000").unwrap_err().contains("8000000 ways"));
     }
 }

@@ -208,6 +208,12 @@ impl Story {
                 (parsed.map_err(|e| refused(&e))?, "generated (as by generate-trace)".into())
             }
         };
+        if trace.asked() == 0 {
+            let why = format!(
+                "{name}: no request of it fills a block of {BLOCK_TOKENS} tokens, so nothing would move"
+            );
+            return Err(Failure::data(why));
+        }
         let most = trace.entries.iter().map(|entry| u64::from(entry.distinct)).max().unwrap_or(1);
         // The largest request has to fit; otherwise the cache is far smaller than what is asked for.
         let memory = MEMORY.max(most.saturating_mul(BLOCK));

@@ -140,6 +140,28 @@ impl Costs {
         self.stages.get(kind).copied().unwrap_or_else(usual)
     }
 
+    /// Whether time passes with them: where nothing takes any, what is asked of a model is asked again at the same instant, for ever.
+    ///
+    /// # Errors
+    /// What makes no sense.
+    pub fn check(&self) -> Result<(), String> {
+        for kind in ["wr_post", "cq_reap"] {
+            let Service { call_ns, item_ns, byte_ns } = self.stage(kind);
+            let parts = [call_ns, item_ns, byte_ns];
+            if parts.iter().any(|part| !part.is_finite() || *part < 0.0) || call_ns + item_ns <= 0.0 {
+                return Err(format!(
+                    "{kind} takes {call_ns} ns a call, {item_ns} ns a slice and {byte_ns} ns a byte"
+                ));
+            }
+        }
+        let rest = self.stages.values().chain([&self.target, &self.hop]);
+        let mut rest = rest.flat_map(|service| [service.call_ns, service.item_ns, service.byte_ns]);
+        match rest.find(|part| !part.is_finite() || *part < 0.0) {
+            Some(part) => Err(format!("something takes {part} ns")),
+            None => Ok(()),
+        }
+    }
+
     /// How services of a type vary.
     pub fn variation(&self, kind: &str) -> Variation {
         self.variation.get(kind).cloned().unwrap_or_default()
