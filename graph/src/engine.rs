@@ -334,7 +334,7 @@ impl<T: Item> Engine<T> {
         let mut left: Vec<Laggard> =
             self.board.left().map(|(stage, items)| Laggard { stage, items }).collect();
         for track in &self.tracks {
-            left[track.to].items += edges[track.edge].depth();
+            left[track.to].items += edges[track.edge].depth_items;
         }
         left.retain(|l| l.items > 0);
         left.sort_by_key(|l| std::cmp::Reverse(l.items));

@@ -67,7 +67,7 @@ fn a_million_items_through_queues_of_one() {
     assert_eq!(sum.load(Ordering::Relaxed), ITEMS * (ITEMS - 1) / 2);
     let stats = engine.snapshot();
     let edge = stats.edge("a -> b").unwrap();
-    assert_eq!((edge.pushed, edge.popped, edge.depth()), (ITEMS, ITEMS, 0));
+    assert_eq!((edge.pushed, edge.popped, edge.depth_items), (ITEMS, ITEMS, 0));
     assert!(stats.stage("b").unwrap().wait.count() == ITEMS && stats.stage("b").unwrap().depth_max == 1);
 }
 

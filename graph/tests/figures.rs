@@ -34,7 +34,7 @@ fn line(open: &Arc<AtomicBool>, seen: &Arc<Seen>) -> Rig {
 }
 
 /// Before a consumer that stands still its queue is as deep as it can be, the producer's batches are blocked for as long, and
-/// what waited says so; inline there is no depth, and no wait. An interval begins at 0.
+/// what waited says so; inline there is no depth, and no wait. An interval begins at 0, except what lies in edges.
 #[test]
 fn a_slow_consumer_shows_at_its_edge() {
     let (open, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
@@ -42,6 +42,11 @@ fn a_slow_consumer_shows_at_its_edge() {
     submit(&engine, 0..10 * 32);
     // One batch in the stage's hands, two in the ring, one that finds no room.
     until("the queue is full", || engine.snapshot().edge("a -> b").unwrap().depth_now == 2);
+    let (full, now) = (engine.snapshot(), engine.snapshot());
+    for (of_all, of_interval) in now.edges.iter().zip(now.since(&full).edges) {
+        assert_eq!(of_interval.depth_items, of_all.pushed - of_all.popped, "{} as it is now", of_all.name);
+    }
+    assert!(now.edge("a -> b").unwrap().depth_items > 0);
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(30) {
         std::thread::yield_now();

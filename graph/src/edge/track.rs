@@ -92,9 +92,9 @@ impl<T: Item> Track<T> {
             Way::Queue(rings) => line.depth_now = rings.iter().map(|r| r.len() as u64).sum(),
         }
         if let Some(entry) = entry.filter(|_| !self.gates.is_empty()) {
-            line.pushed += entry.pushed.load(Ordering::Acquire);
-            line.batches += entry.batches.load(Ordering::Relaxed);
-            line.rejected += entry.refused.load(Ordering::Relaxed);
+            let (pushed, batches) =
+                (entry.pushed.load(Ordering::Acquire), entry.batches.load(Ordering::Relaxed));
+            line.add_entered(pushed, batches, entry.refused.load(Ordering::Relaxed));
         }
     }
 

@@ -88,6 +88,8 @@ pub struct EdgeStats {
     pub rejected: u64,
     /// How often a return edge was found full: 0, or there is a bug.
     pub overflows: u64,
+    /// Items pushed and not yet popped: how it is now, not subtracted.
+    pub depth_items: u64,
     /// What its rings hold now, counted as [`Self::capacity`] is: batches, or items on a return edge.
     pub depth_now: u64,
     /// Most that a consumer found in one ring since the start or [`crate::Engine::reset_peaks`], counted likewise.
@@ -150,8 +152,8 @@ pub struct WorkerStats {
 }
 
 impl Snapshot {
-    /// What happened between `earlier` and this one, both of the same engine. Peaks, and how workers wait now, stay as
-    /// they are.
+    /// What happened between `earlier` and this one, both of the same engine. Peaks, what lies in edges now, and how workers
+    /// wait now, stay as they are.
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let elapsed_ns = self.at.saturating_sub(earlier.at);
         let mut delta = self.clone();
@@ -256,11 +258,6 @@ impl StageStats {
 }
 
 impl EdgeStats {
-    /// Items pushed and not yet popped.
-    pub fn depth(&self) -> u64 {
-        self.pushed.saturating_sub(self.popped)
-    }
-
     /// Mean of what consumers found in a ring, counted as [`Self::capacity`] is. 0 for inline.
     pub fn depth_avg(&self) -> f64 {
         mean(self.depth_sum, self.depth_samples)
@@ -284,11 +281,18 @@ impl EdgeStats {
         self.depth_max = self.depth_max.max(cell.depth_max.get());
     }
 
+    /// After what was popped: see [`Self::depth_items`].
     pub(crate) fn add_pushed(&mut self, cell: &super::cell::EdgeCell) {
-        self.pushed += cell.pushed.get();
-        self.batches += cell.batches.get();
-        self.rejected += cell.rejected.get();
+        self.add_entered(cell.pushed.get(), cell.batches.get(), cell.rejected.get());
         self.blocked_ns += cell.blocked_ns.get();
+    }
+
+    /// What entered it, from producers or from outside of the graph, and what was turned away.
+    pub(crate) fn add_entered(&mut self, pushed: u64, batches: u64, rejected: u64) {
+        self.pushed += pushed;
+        self.batches += batches;
+        self.rejected += rejected;
+        self.depth_items = self.pushed.saturating_sub(self.popped);
     }
 }
 

@@ -95,10 +95,10 @@ fn push_back(slow: &str) {
     }
     for edge in client.stats().edges.iter().filter(|edge| edge.mode == "queue") {
         assert!(
-            edge.depth() <= (edge.capacity * edge.rings * 32) as u64,
+            edge.depth_items <= (edge.capacity * edge.rings * 32) as u64,
             "{slow}: {}: {}",
             edge.name,
-            edge.depth()
+            edge.depth_items
         );
     }
     assert!(batches.iter().all(|batch| batch.poll().is_none()), "{slow}: it has let one pass");

@@ -148,16 +148,43 @@ fn what_nobody_counts_is_absent() {
     assert!(!text(&observation).contains("nic_served_"));
 }
 
+/// Sets all that says how things stand and not what has happened: `now` in the first field, and one more in each that follows.
+fn stands(observation: &mut Observation, now: u32) {
+    let mut next = u64::from(now)..;
+    let mut more = || next.next().expect("there are enough numbers");
+    let Observation { graph, usage, under_way, nics, peers, .. } = observation;
+    let (stage, edge, worker) = (&mut graph.stages[0], &mut graph.edges[0], &mut graph.workers[0]);
+    (usage.slices, usage.requests, usage.batches) = (now + 40, now + 41, now + 42);
+    for field in [
+        &mut usage.bytes,
+        under_way,
+        &mut stage.depth_max,
+        &mut edge.depth_items,
+        &mut edge.depth_now,
+        &mut edge.depth_max,
+        &mut worker.gap_ns,
+        &mut worker.spin_budget_ns,
+        &mut worker.yield_budget_ns,
+        &mut worker.wake_ns,
+        &mut worker.wake_cpu_ns,
+        &mut nics[0].outstanding,
+        &mut peers[0].outstanding,
+    ] {
+        *field = more();
+    }
+    (nics[0].links, peers[0].links) = (now as usize, now as usize);
+}
+
 /// A recorder that lives on, and gets the intervals, shows the same as one that gets all at once; gauges are as of the end.
 #[test]
 fn intervals_add_up() {
-    let at = |items, wait: &[(u64, u64)], busy_ns, links| {
+    let at = |items, wait: &[(u64, u64)], busy_ns, now: u32| {
         let mut observation = filled();
         let stage = &mut observation.graph.stages[0];
         (stage.items, stage.busy_ns) = (items, busy_ns);
         stage.wait = wait.iter().copied().collect();
         stage.service = wait.iter().copied().collect();
-        observation.peers[0].links = links;
+        stands(&mut observation, now);
         observation
     };
     let first = at(10, &[(1000, 7)], 7000, 3);
@@ -177,6 +204,7 @@ fn intervals_add_up() {
     }
     assert_eq!(lives.value("pipeline_node_stage_items_total", &[("stage", "n")]), Some(25.0));
     assert_eq!(lives.value("pipeline_node_peer_links", &[("peer", "p")]), Some(2.0));
+    assert_eq!(lives.value("pipeline_node_edge_depth_items", &[("edge", "n")]), Some(5.0));
     let busy = lives.value("pipeline_node_stage_service_seconds", &[("stage", "n")]).expect("written");
     assert!((busy - 329e-6).abs() < 1e-12, "{busy}");
 }

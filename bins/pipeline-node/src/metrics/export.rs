@@ -105,7 +105,7 @@ fn edge(out: &Out<'_>, edge: &EdgeStats) {
     out.set(&m::EDGE_INFO, &[&edge.name, edge.mode], 1.0);
     out.set(&m::EDGE_RINGS, name, edge.rings as f64);
     out.set(&m::EDGE_CAPACITY, name, edge.capacity as f64);
-    out.set(&m::EDGE_DEPTH, name, edge.depth() as f64);
+    out.set(&m::EDGE_DEPTH, name, edge.depth_items as f64);
     out.set(&m::EDGE_DEPTH_NOW, name, edge.depth_now as f64);
     out.set(&m::EDGE_DEPTH_AVG, name, edge.depth_avg());
     out.set(&m::EDGE_DEPTH_MAX, name, edge.depth_max as f64);

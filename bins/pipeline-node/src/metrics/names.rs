@@ -158,7 +158,7 @@ metrics! {
         "Rings of an edge: 1, or one for each worker behind it; 0 for inline."
     EDGE_CAPACITY = Gauge "edge_ring_capacity" ["edge"] items ["EdgeStats::capacity"]
         "What one ring of an edge holds: batches, or slices on a return edge."
-    EDGE_DEPTH = Gauge "edge_depth_items" ["edge"] items ["EdgeStats::depth()"] "Slices that lie in an edge now."
+    EDGE_DEPTH = Gauge "edge_depth_items" ["edge"] items ["EdgeStats::depth_items"] "Slices that lie in an edge now."
     EDGE_DEPTH_NOW = Gauge "edge_ring_depth" ["edge"] items ["EdgeStats::depth_now"]
         "What the rings of an edge hold now, as `edge_ring_capacity` counts it."
     EDGE_DEPTH_AVG = Gauge "edge_ring_depth_avg" ["edge"] items ["EdgeStats::depth_avg()"]
