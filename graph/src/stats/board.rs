@@ -1,6 +1,7 @@
 //! Which cells belong to which stage, edge and worker; made once at start, summed on every snapshot.
 
 use super::cell::{EdgeCell, StageCell, WorkerCell};
+use super::sched;
 use super::table::{EdgeStats, Snapshot, StageStats, WorkerStats};
 use crate::bell::Bell;
 use crate::blueprint::{Blueprint, Dispatch, Mode};
@@ -25,20 +26,32 @@ struct Told {
     bell: Arc<Bell>,
     /// Most time asleep that anybody was told of: it never becomes less, which would look like a restart.
     asleep_ns: AtomicU64,
+    /// Likewise what the kernel has told of its thread: it tells nothing while descriptors are short, and of a thread that
+    /// has ended.
+    cpu_ns: AtomicU64,
+    cpu_wait_ns: AtomicU64,
+}
+
+/// What a count has come to, and never less than anybody was told before.
+fn at_least(told: &AtomicU64, now: u64) -> u64 {
+    told.fetch_max(now, Ordering::Relaxed).max(now)
 }
 
 impl Told {
     fn new(line: WorkerStats, cell: Arc<WorkerCell>, bell: Arc<Bell>) -> Self {
-        Self { line, cell, bell, asleep_ns: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        Self { line, cell, bell, asleep_ns: zero(), cpu_ns: zero(), cpu_wait_ns: zero() }
     }
 
     fn stats(&self, at: Nanos) -> WorkerStats {
         let cell = &self.cell;
-        let asleep_ns = cell.asleep.at(at);
+        let (cpu_ns, cpu_wait_ns) = sched::of_thread(cell.thread.get()).unwrap_or_default();
+        let (cpu_ns, cpu_wait_ns) =
+            (at_least(&self.cpu_ns, cpu_ns), at_least(&self.cpu_wait_ns, cpu_wait_ns));
         WorkerStats {
             turns: cell.turns.get(),
             busy_ns: cell.busy_ns.get(),
-            parked_ns: self.asleep_ns.fetch_max(asleep_ns, Ordering::Relaxed).max(asleep_ns),
+            parked_ns: at_least(&self.asleep_ns, cell.asleep.at(at)),
             parks: cell.parks.get(),
             wakes: self.bell.wakes(),
             timed_wakes: cell.timed_wakes.get(),
@@ -52,7 +65,11 @@ impl Told {
             wake_ns: cell.wake_ns.get(),
             wake_cpu_ns: cell.wake_cpu_ns.get(),
             decisions: cell.decisions.get(),
-            ..self.line.on_cpu(cell)
+            // A thread that has said its number has run.
+            cpu_told: cpu_ns + cpu_wait_ns > 0,
+            cpu_ns,
+            cpu_wait_ns,
+            ..self.line.clone()
         }
     }
 }
@@ -190,5 +207,24 @@ impl Board {
         }
         let workers = self.workers.iter().map(|worker| worker.stats(at));
         Snapshot { at, elapsed_ns, stages, edges, workers: workers.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel has told of a thread stays told when it cannot be asked: counters do not fall to 0 and jump back.
+    #[test]
+    fn what_was_told_of_a_thread_stays() {
+        let cell = Arc::new(WorkerCell::default());
+        let told = Told::new(WorkerStats::default(), cell.clone(), Arc::new(Bell::new()));
+        assert!(!told.stats(0).cpu_told, "it has no thread yet");
+        cell.thread.set(sched::this_thread());
+        let before = told.stats(0);
+        cell.thread.set(u64::MAX);
+        let after = told.stats(0);
+        assert_eq!((after.cpu_ns, after.cpu_wait_ns), (before.cpu_ns, before.cpu_wait_ns));
+        assert_eq!(after.cpu_told, sched::of_thread(sched::this_thread()).is_some());
     }
 }

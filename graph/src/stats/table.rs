@@ -144,10 +144,12 @@ pub struct WorkerStats {
     pub wake_cpu_ns: Nanos,
     /// How often an adaptive worker has changed how long it spins and yields.
     pub decisions: u64,
-    /// Time its thread was on a CPU, and [`Self::cpu_wait_ns`] how long it could have run and had none; both 0 where the
-    /// kernel does not tell, and for a worker without a thread.
+    /// Whether the kernel has told of its thread: not everywhere, and not of a worker without one. Without it
+    /// [`Self::cpu_ns`] and [`Self::cpu_wait_ns`] are 0 and say nothing; with it they may be 0 over an interval.
+    pub cpu_told: bool,
+    /// Time its thread was on a CPU.
     pub cpu_ns: Nanos,
-    /// See [`Self::cpu_ns`].
+    /// Time it could have run and had none.
     pub cpu_wait_ns: Nanos,
 }
 
@@ -297,12 +299,6 @@ impl EdgeStats {
 }
 
 impl WorkerStats {
-    /// This line, with what the kernel tells of the thread.
-    pub(crate) fn on_cpu(&self, cell: &super::cell::WorkerCell) -> Self {
-        let (cpu_ns, cpu_wait_ns) = super::sched::of_thread(cell.thread.get()).unwrap_or_default();
-        Self { cpu_ns, cpu_wait_ns, ..self.clone() }
-    }
-
     fn subtract(&mut self, old: &Self) {
         take(&mut self.turns, old.turns);
         take(&mut self.busy_ns, old.busy_ns);

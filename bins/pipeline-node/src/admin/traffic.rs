@@ -321,7 +321,6 @@ pub(super) fn workers(seen: &Observation) -> Vec<WorkerLine> {
 fn worker_line(worker: &WorkerStats, seen: &Observation) -> WorkerLine {
     let pct = |ns: u64| (100.0 * ratio(ns, seen.graph.elapsed_ns)).min(100.0);
     let (busy_pct, asleep_pct) = (pct(worker.busy_ns), pct(worker.parked_ns));
-    let told = worker.cpu_ns + worker.cpu_wait_ns > 0;
     WorkerLine {
         pool: worker.pool.clone(),
         worker: worker.name.clone(),
@@ -334,7 +333,7 @@ fn worker_line(worker: &WorkerStats, seen: &Observation) -> WorkerLine {
             (100.0 - busy_pct - asleep_pct).max(0.0)
         },
         asleep_pct,
-        no_cpu_pct: told.then(|| pct(worker.cpu_wait_ns)),
+        no_cpu_pct: worker.cpu_told.then(|| pct(worker.cpu_wait_ns)),
         turns_per_s: per_s(worker.turns, seen),
         sleeps_per_s: per_s(worker.parks, seen),
         timed_per_s: per_s(worker.timed_wakes, seen),
@@ -409,4 +408,20 @@ fn ratio(of: u64, by: u64) -> f64 {
 
 fn per_s(count: u64, seen: &Observation) -> f64 {
     ratio(count, seen.graph.elapsed_ns) * 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker that slept through the interval had no wait for a CPU; only one that the kernel tells nothing of has no figure.
+    #[test]
+    fn who_slept_is_told_of() {
+        let no_cpu = |cpu_told| {
+            let mut seen = Observation::default();
+            seen.graph.workers = vec![WorkerStats { cpu_told, ..WorkerStats::default() }];
+            workers(&seen)[0].no_cpu_pct
+        };
+        assert_eq!([true, false].map(no_cpu), [Some(0.0), None]);
+    }
 }

@@ -103,7 +103,12 @@ fn filled() -> Observation {
         graph: Snapshot {
             stages: vec![stage],
             edges: vec![EdgeStats { name: name(), mode: "queue", ..EdgeStats::default() }],
-            workers: vec![WorkerStats { name: name(), pool: name(), ..WorkerStats::default() }],
+            workers: vec![WorkerStats {
+                name: name(),
+                pool: name(),
+                cpu_told: true,
+                ..WorkerStats::default()
+            }],
             ..Snapshot::default()
         },
         nics: vec![nic],
@@ -139,13 +144,17 @@ fn the_table_is_what_is_written() {
     }
 }
 
-/// What peers moved by themselves (RDMA) is no series, rather than one of zeros.
+/// What peers moved by themselves (RDMA), and times of threads that the kernel does not tell, are no series, rather than ones of
+/// zeros.
 #[test]
 fn what_nobody_counts_is_absent() {
     let mut observation = filled();
     assert!(text(&observation).contains("nic_served_in_bytes_total{"));
     (observation.nics[0].served_bytes_in, observation.nics[0].served_bytes_out) = (None, None);
     assert!(!text(&observation).contains("nic_served_"));
+    assert!(text(&observation).contains("worker_cpu_seconds_total{"));
+    observation.graph.workers[0].cpu_told = false;
+    assert!(!text(&observation).contains("worker_cpu_"));
 }
 
 /// Sets all that says how things stand and not what has happened: `now` in the first field, and one more in each that follows.

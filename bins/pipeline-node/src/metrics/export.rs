@@ -124,8 +124,11 @@ fn worker(out: &Out<'_>, worker: &WorkerStats) {
     out.count(&m::WORKER_TURNS, name, worker.turns);
     out.seconds(&m::WORKER_BUSY, name, worker.busy_ns);
     out.seconds(&m::WORKER_PARKED, name, worker.parked_ns);
-    out.seconds(&m::WORKER_CPU, name, worker.cpu_ns);
-    out.seconds(&m::WORKER_CPU_WAIT, name, worker.cpu_wait_ns);
+    // Where the kernel does not tell there is no series: a zero would be a lie.
+    if worker.cpu_told {
+        out.seconds(&m::WORKER_CPU, name, worker.cpu_ns);
+        out.seconds(&m::WORKER_CPU_WAIT, name, worker.cpu_wait_ns);
+    }
     out.count(&m::WORKER_PARKS, name, worker.parks);
     out.count(&m::WORKER_WAKES, name, worker.wakes);
     out.count(&m::WORKER_TIMED_WAKES, name, worker.timed_wakes);

@@ -186,10 +186,11 @@ metrics! {
         "Time in turns that did something."
     WORKER_PARKED = Counter "worker_parked_seconds_total" ["pool" "worker"] seconds ["WorkerStats::parked_ns"]
         "Time that a worker slept."
-    WORKER_CPU = Counter "worker_cpu_seconds_total" ["pool" "worker"] seconds ["WorkerStats::cpu_ns"]
-        "Time that a worker's thread was on a CPU; 0 where the kernel does not tell."
+    WORKER_CPU = Counter "worker_cpu_seconds_total" ["pool" "worker"] seconds
+        ["WorkerStats::cpu_ns" "WorkerStats::cpu_told"]
+        "Time that a worker's thread was on a CPU; absent where the kernel does not tell."
     WORKER_CPU_WAIT = Counter "worker_cpu_wait_seconds_total" ["pool" "worker"] seconds ["WorkerStats::cpu_wait_ns"]
-        "Time that a worker's thread could have run and had no CPU."
+        "Time that a worker's thread could have run and had no CPU, likewise."
     WORKER_PARKS = Counter "worker_parks_total" ["pool" "worker"] items ["WorkerStats::parks"] "Sleeps of a worker."
     WORKER_WAKES = Counter "worker_wakes_total" ["pool" "worker"] items ["WorkerStats::wakes"]
         "Rings that found a worker asleep."

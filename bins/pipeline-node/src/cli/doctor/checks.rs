@@ -9,8 +9,9 @@ use super::machine::Machine;
 use super::{memory, places};
 use crate::cli::nics_here::{Here, nics_here, strays};
 
-/// Descriptors that a node needs besides its links: log, listener, epoll sets, files of `copy`.
-const SPARE_FILES: u64 = 64;
+/// Descriptors that a node needs besides its links: log, listener, epoll sets, files of `copy`; and the 48 connections that
+/// metrics and the admin socket take.
+const SPARE_FILES: u64 = 128;
 
 /// All of them.
 pub fn all(config: &Config, on: &Machine) -> Vec<Verdict> {
