@@ -88,19 +88,24 @@ impl Text {
         help.clone_into(&mut family.help);
     }
 
-    fn series(&self, key: &Key, kind: Kind) -> Arc<Series> {
+    /// `None` for a histogram of a name whose series are numbers, and for a number among histograms: text of both would not be
+    /// read, so who comes second is not recorded.
+    fn series(&self, key: &Key, kind: Kind) -> Option<Arc<Series>> {
         let mut families = self.lock();
         let family = families.named(key.name(), kind);
+        if (family.kind == Some(Kind::Histogram)) != (kind == Kind::Histogram) {
+            return None;
+        }
         let labels = written(key.labels().map(|label| (label.key(), label.value())));
         if let Some(at) = family.by_labels.get(&labels) {
-            return family.series[*at].clone();
+            return Some(family.series[*at].clone());
         }
         let counts = if kind == Kind::Histogram { vec![0; BUCKETS + 1] } else { Vec::new() };
         let state = Mutex::new(State { value: 0.0, counts });
         let series = Arc::new(Series { labels: labels.clone(), state });
         family.by_labels.insert(labels, family.series.len());
         family.series.push(series.clone());
-        series
+        Some(series)
     }
 }
 
@@ -139,7 +144,7 @@ impl Family {
             for (count, bound) in
                 state.counts.iter().zip(LIMITS.iter().map(|(_, text)| text.as_str()).chain(["+Inf"]))
             {
-                below += count;
+                below = u64::saturating_add(below, *count);
                 let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {below}");
             }
             line(out, name, "_sum", labels, format_args!("{}", Number(state.value)));
@@ -227,7 +232,7 @@ impl HistogramFn for Series {
         let at = LIMITS.partition_point(|(bound, _)| *bound < value);
         let mut state = self.lock();
         state.value += value * count as f64;
-        state.counts[at] += count as u64;
+        state.counts[at] = state.counts[at].saturating_add(count as u64);
     }
 }
 
@@ -245,15 +250,15 @@ impl Recorder for Text {
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(self.series(key, Kind::Counter))
+        self.series(key, Kind::Counter).map_or_else(Counter::noop, Counter::from_arc)
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::from_arc(self.series(key, Kind::Gauge))
+        self.series(key, Kind::Gauge).map_or_else(Gauge::noop, Gauge::from_arc)
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(self.series(key, Kind::Histogram))
+        self.series(key, Kind::Histogram).map_or_else(Histogram::noop, Histogram::from_arc)
     }
 }
 
@@ -305,5 +310,23 @@ mod tests {
         has("t_seconds_count{stage=\"post\"} 7");
         has("t_seconds_sum{stage=\"post\"} 40.000006149");
         assert_eq!(text.lines().filter(|line| line.contains("_bucket")).count(), BUCKETS + 1);
+    }
+
+    /// A name has one kind of series, that of who came first: the others record nothing, and nothing that is recorded ends in a
+    /// panic, however much of it there is.
+    #[test]
+    fn a_name_has_one_kind() {
+        let text = Text::default();
+        text.register_counter(&key("a", &[]), &META).increment(2);
+        text.register_histogram(&key("a", &[]), &META).record(1.0);
+        text.register_histogram(&key("a", &[("of", "others")]), &META).record(1.0);
+        let times = text.register_histogram(&key("t", &[]), &META);
+        times.record_many(1.0, usize::MAX);
+        times.record_many(1.0, usize::MAX);
+        times.record_many(1e-9, 1);
+        text.register_gauge(&key("t", &[]), &META).set(7.0);
+        let text = text.render();
+        assert!(text.starts_with("# TYPE a counter\na 2\n# TYPE t histogram\n"), "{text}");
+        assert!(text.ends_with(&format!("\nt_count {}\n", u64::MAX)), "{text}");
     }
 }
