@@ -1,5 +1,6 @@
 //! From a question to its answer. Deliberately thin: what is told of each subject is in files of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pipeline_configs::suggest;
@@ -24,7 +25,7 @@ pub(super) async fn to(desk: &Desk, line: &[u8]) -> Value {
                 "node" => Map::new(),
                 "regions" => fields(&holdings::regions(desk.world())),
                 "batches" => fields(&holdings::batches(desk.world())),
-                _ => figures(desk, subject, &over(desk, interval).await),
+                _ => figures(desk, subject, &*over(desk, interval).await),
             };
             whole(desk, said)
         }
@@ -46,11 +47,12 @@ fn whole(desk: &Desk, said: Map<String, Value>) -> Value {
 }
 
 /// What happened in an interval that begins now, or since the start. Others are served meanwhile.
-async fn over(desk: &Desk, interval: Option<Duration>) -> Observation {
-    let Some(interval) = interval else { return desk.observer.observe() };
-    let before = desk.observer.observe();
+async fn over(desk: &Desk, interval: Option<Duration>) -> Arc<Observation> {
+    let before = desk.look();
+    let Some(interval) = interval else { return before.seen };
     tokio::time::sleep(interval).await;
-    desk.observer.observe().since(&before)
+    let after = desk.look_after(before.at + interval);
+    Arc::new(after.seen.since(&before.seen))
 }
 
 fn figures(desk: &Desk, subject: &str, seen: &Observation) -> Map<String, Value> {

@@ -56,6 +56,8 @@ async fn questions(stream: &mut UnixStream, desk: &Desk, place: &Place) -> Resul
                 return Ok(());
             }
             place.is_answered();
+            // More of its questions may be here already, and others wait for this thread: connections, peers, metrics.
+            tokio::task::yield_now().await;
         }
         if buffer.len() > QUESTION_MAX {
             return Err("a question has at most 4096 bytes");
@@ -90,4 +92,51 @@ async fn send(stream: &mut UnixStream, answer: serde_json::Value) -> bool {
     line.push('\n');
     let sent = tokio::time::timeout(TAKES, stream.write_all(line.as_bytes())).await;
     matches!(sent, Ok(Ok(())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use super::*;
+    use crate::Engine;
+
+    /// Whoever sends many questions at once gets all answers, and after each of them everybody else has a turn.
+    #[test]
+    fn many_questions_at_once_hold_nobody_up() {
+        const QUESTIONS: usize = 40;
+        let engine = Engine::from_toml("version = 1\nuse = \"tcp\"\n").unwrap();
+        let desk = Desk::new(engine.observer(), engine.inner.config.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let guests = Guests::new(1);
+            let (mut here, mut there) = UnixStream::pair().unwrap();
+            here.write_all("{\"show\":\"node\"}\n".repeat(QUESTIONS).as_bytes()).await.unwrap();
+            here.shutdown().await.unwrap();
+            let (turns, before) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+            let others = tokio::spawn({
+                let turns = turns.clone();
+                async move {
+                    loop {
+                        turns.fetch_add(1, Relaxed);
+                        tokio::task::yield_now().await;
+                    }
+                }
+            });
+            let served = {
+                let (turns, before) = (turns.clone(), before.clone());
+                guests.admit(|place| async move {
+                    let begun = turns.load(Relaxed);
+                    questions(&mut there, &desk, &place).await.unwrap();
+                    before.store(turns.load(Relaxed) - begun, Relaxed);
+                })
+            };
+            served.await;
+            let mut said = String::new();
+            here.read_to_string(&mut said).await.unwrap();
+            assert_eq!(said.lines().count(), QUESTIONS);
+            assert!(before.load(Relaxed) >= QUESTIONS as u64, "{} turns of others", before.load(Relaxed));
+            others.abort();
+        });
+    }
 }
