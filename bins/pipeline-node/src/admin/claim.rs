@@ -1,13 +1,15 @@
 //! A path that becomes this node's socket: mode 0600 from the first moment, whatever the process's umask; what a node that was
-//! killed has left there makes room, and a node that lives does not. At the end it is removed, if it is still ours.
+//! killed has left there makes room, and a node that lives does not. At the end it is removed, if it is still ours: by its folder,
+//! which is kept open, because a path may lead elsewhere by then (the application changed its directory, the folder was moved).
 
+use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -61,7 +63,11 @@ pub(crate) enum ClaimError {
 /// A bound socket, removed when this goes.
 #[derive(Debug)]
 pub(crate) struct Claim {
+    /// As it is told: whole, whatever the directory of the process is later.
     path: PathBuf,
+    folder: OwnedFd,
+    /// Its name there.
+    base: OsString,
     /// Device and inode: somebody else may have replaced it meanwhile.
     node: (u64, u64),
 }
@@ -88,14 +94,32 @@ impl Claim {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         let socket = socket.map_err(failed(""))?;
         // The file gets the mode of the descriptor, so that there is no moment in which others may connect.
-        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(failed(""))?;
+        let owners = Mode::RUSR | Mode::WUSR;
+        rustix::fs::fchmod(&socket, owners).map_err(failed(""))?;
         rustix::net::bind(&socket, &name)
             .map_err(failed(": a socket must be possible there, and this user may write to the folder"))?;
+        // From here on it goes with the claim, whatever fails.
+        let claim = Self::bound(path, folder).map_err(failed(""))?;
         // What a umask took away that its owner needs.
-        rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR).map_err(failed(""))?;
+        rustix::fs::chmodat(&claim.folder, &claim.base, owners, AtFlags::empty()).map_err(failed(""))?;
         rustix::net::listen(&socket, BACKLOG).map_err(failed(""))?;
-        let stat = rustix::fs::stat(path).map_err(failed(""))?;
-        Ok((Self { path: path.to_owned(), node: (stat.st_dev, stat.st_ino) }, socket.into()))
+        let _ = rustix::fs::flock(&claim.folder, FlockOperation::NonBlockingUnlock);
+        Ok((claim, socket.into()))
+    }
+
+    /// What has just been bound there.
+    fn bound(path: &Path, folder: OwnedFd) -> Result<Self, Errno> {
+        let base = path.file_name().unwrap_or_default().to_owned();
+        match rustix::fs::statat(&folder, &base, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+                Ok(Self { path, folder, base, node: (stat.st_dev, stat.st_ino) })
+            }
+            Err(why) => {
+                let _ = rustix::fs::unlinkat(&folder, &base, AtFlags::empty());
+                Err(why)
+            }
+        }
     }
 
     /// Where it is.
@@ -106,9 +130,9 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let is_ours = rustix::fs::lstat(&self.path).is_ok_and(|s| (s.st_dev, s.st_ino) == self.node);
-        if is_ours {
-            let _ = rustix::fs::unlink(&self.path);
+        let there = rustix::fs::statat(&self.folder, &self.base, AtFlags::SYMLINK_NOFOLLOW);
+        if there.is_ok_and(|s| (s.st_dev, s.st_ino) == self.node) {
+            let _ = rustix::fs::unlinkat(&self.folder, &self.base, AtFlags::empty());
         }
     }
 }
@@ -208,6 +232,26 @@ mod tests {
         drop(claim);
         assert!(Claim::new(&path).unwrap_err().to_string().contains("no socket"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a socket");
+    }
+
+    /// A socket goes with its node also where its path leads elsewhere by then, and is told whole however it was named; its folder
+    /// is free for other starts meanwhile.
+    #[test]
+    fn a_path_may_come_to_lead_elsewhere() {
+        let root = tempfile::tempdir().unwrap();
+        let (before, after) = (root.path().join("before"), root.path().join("after"));
+        std::fs::create_dir(&before).unwrap();
+        let depth = std::env::current_dir().unwrap().components().count() - 1;
+        let up: PathBuf = std::iter::repeat_n("..", depth).collect();
+        let relative = up.join(before.strip_prefix("/").unwrap()).join("a.sock");
+        let (claim, _listener) = Claim::new(&relative).unwrap();
+        assert!(claim.path().is_absolute() && claim.path().exists(), "{}", claim.path().display());
+        let begin = Instant::now();
+        drop(Claim::new(&before.join("b.sock")).unwrap());
+        assert!(begin.elapsed() < LOCKED, "the lock of the folder is kept");
+        std::fs::rename(&before, &after).unwrap();
+        drop(claim);
+        assert_eq!(std::fs::read_dir(&after).unwrap().count(), 0);
     }
 
     /// Somebody who listens and takes no connections (a node that is stopped, once enough have asked it) is not waited for, and
