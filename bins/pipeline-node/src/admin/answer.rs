@@ -68,7 +68,11 @@ fn figures(desk: &Desk, subject: &str, seen: &Observation) -> Map<String, Value>
         }
         "edges" => ("edges", value(&traffic::edges(seen))),
         "pools" => ("workers", value(&traffic::workers(seen))),
-        "peers" => ("peers", value(&traffic::peers(seen))),
+        "peers" => {
+            let list = traffic::peers(seen);
+            said.insert("total".into(), list.total.into());
+            ("peers", value(&list.peers))
+        }
         _ => ("nics", value(&traffic::nics(seen))),
     };
     said.insert(key.into(), lines);

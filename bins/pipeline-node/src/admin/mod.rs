@@ -16,7 +16,7 @@ mod server;
 mod traffic;
 
 pub use holdings::{Batches, OpenBatch, RegionLine, RegionList};
-pub use traffic::{EdgeLine, LimitLine, NicLine, PeerLine, RequestsLine, StageLine, WorkerLine};
+pub use traffic::{EdgeLine, LimitLine, NicLine, PeerLine, PeerList, RequestsLine, StageLine, WorkerLine};
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -37,7 +37,7 @@ pub const SUBJECTS: [&str; 9] =
 
 /// Longest question, in bytes.
 const QUESTION_MAX: usize = 4096;
-/// Longest answer: lists are cut so that they fit.
+/// Longest answer: lists that a file does not bound are cut, and say of how many they are.
 const ANSWER_MAX: usize = 4 << 20;
 /// Connections at a time: see [`crate::guests`].
 const CONNECTIONS_MAX: usize = 32;

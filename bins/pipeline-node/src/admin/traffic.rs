@@ -119,6 +119,19 @@ pub struct WorkerLine {
     pub wake_us: f64,
 }
 
+/// Most peers that are told.
+const PEERS_MAX: usize = 1000;
+
+/// Peers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PeerList {
+    /// How many there are.
+    pub total: usize,
+    /// Those, in the order in which they were opened; where there are too many, 1000: first those that are not up.
+    pub peers: Vec<PeerLine>,
+}
+
 /// One peer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -343,8 +356,13 @@ fn worker_line(worker: &WorkerStats, seen: &Observation) -> WorkerLine {
     }
 }
 
-pub(super) fn peers(seen: &Observation) -> Vec<PeerLine> {
-    seen.peers.iter().map(|peer| peer_line(peer, seen)).collect()
+pub(super) fn peers(seen: &Observation) -> PeerList {
+    let mut told: Vec<&PeerStats> = seen.peers.iter().collect();
+    if told.len() > PEERS_MAX {
+        told.sort_by_key(|peer| peer.state == PeerState::Up);
+        told.truncate(PEERS_MAX);
+    }
+    PeerList { total: seen.peers.len(), peers: told.into_iter().map(|peer| peer_line(peer, seen)).collect() }
 }
 
 fn peer_line(peer: &PeerStats, seen: &Observation) -> PeerLine {
@@ -423,5 +441,20 @@ mod tests {
             workers(&seen)[0].no_cpu_pct
         };
         assert_eq!([true, false].map(no_cpu), [Some(0.0), None]);
+    }
+
+    /// However many peers there are, an answer holds so many, says of how many, and those that are not up are among them.
+    #[test]
+    fn peers_are_cut() {
+        let peer = |at: usize| {
+            let state = if at == 70_000 { PeerState::Down } else { PeerState::Up };
+            PeerStats { label: format!("peer-{at}"), state, ..PeerStats::default() }
+        };
+        let list = peers(&Observation { peers: (0..=70_000).map(peer).collect(), ..Observation::default() });
+        assert_eq!((list.total, list.peers.len()), (70_001, PEERS_MAX));
+        assert_eq!([&list.peers[0].peer, &list.peers[1].peer], ["peer-70000", "peer-0"]);
+        let list =
+            peers(&Observation { peers: (69_999..=70_000).map(peer).collect(), ..Observation::default() });
+        assert_eq!((list.total, &*list.peers[1].peer), (2, "peer-70000"), "all of them in their order");
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use pipeline_configs::plain;
 use pipeline_graph::plan::readable_bytes;
-use pipeline_node::admin::{Batches, EdgeLine, NicLine, PeerLine, RegionList, WorkerLine};
+use pipeline_node::admin::{Batches, EdgeLine, NicLine, PeerLine, PeerList, RegionList, WorkerLine};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub fn block(subject: &str, answer: &Value) -> String {
         "runtime" => runtime::text(answer),
         "edges" => edges(&lines(answer, "edges")),
         "pools" => workers(&lines(answer, "workers")),
-        "peers" => peers(&lines(answer, "peers")),
+        "peers" => peers(&whole(answer)),
         "nics" => nics(&lines(answer, "nics")),
         "regions" => regions(&whole(answer)),
         _ => batches(&whole(answer)),
@@ -123,7 +123,7 @@ fn looks(spin_us: f64, yield_us: f64) -> String {
     if spin_us + yield_us > FOREVER_US { "always".to_owned() } else { short(spin_us + yield_us) }
 }
 
-fn peers(lines: &[PeerLine]) -> String {
+fn peers(list: &PeerList) -> String {
     let row = |p: &PeerLine| {
         vec![
             p.peer.clone(),
@@ -150,7 +150,10 @@ fn peers(lines: &[PeerLine]) -> String {
         numbers("lost-lanes"),
         words("why"),
     ];
-    table(&columns, &lines.iter().map(row).collect::<Vec<_>>())
+    let text = table(&columns, &list.peers.iter().map(row).collect::<Vec<_>>());
+    // An older node does not say how many there are.
+    let total = list.total.max(list.peers.len());
+    if total > 0 { text + &left_out(total, list.peers.len(), "peers") } else { text }
 }
 
 fn nics(lines: &[NicLine]) -> String {
