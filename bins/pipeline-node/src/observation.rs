@@ -44,11 +44,11 @@ impl Observation {
             Some(old) => now.since(old),
             None => now.clone(),
         });
-        let peers =
-            self.peers.iter().map(|now| match earlier.peers.iter().find(|old| old.label == now.label) {
-                Some(old) => now.since(old),
-                None => now.clone(),
-            });
+        // Each has its place: a search by label would be quadratic in peers, on the control thread.
+        let peers = self.peers.iter().enumerate().map(|(i, now)| match earlier.peers.get(i) {
+            Some(old) if old.label == now.label => now.since(old),
+            _ => now.clone(),
+        });
         Self {
             graph: self.graph.since(&earlier.graph),
             usage: self.usage,

@@ -7,6 +7,7 @@ mod counts;
 mod moved;
 mod peers;
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pipeline_transports::NicFacts;
@@ -92,12 +93,13 @@ impl World {
     /// All NICs of all transports, in the order of the file.
     pub fn nics(&self) -> Vec<NicStats> {
         let mut all = Vec::new();
+        let on = self.on_nics();
         for (t, entry) in self.transports.iter().enumerate() {
             for (n, name) in entry.transport.nics().iter().enumerate() {
                 let nic = NicId(n as u16);
                 let serves = entry.transport.caps().two_sided;
                 let sum = self.seats.counts(t as u16, nic.0);
-                let (outstanding, links) = self.on(t as u16, nic);
+                let (outstanding, links) = on.get(&(t as u16, nic)).copied().unwrap_or_default();
                 all.push(NicStats {
                     transport: entry.name.clone(),
                     name: name.clone(),
@@ -119,18 +121,17 @@ impl World {
         all
     }
 
-    /// Slices on a NIC, and its links that live.
-    fn on(&self, transport: u16, nic: NicId) -> (u64, usize) {
-        let (mut outstanding, mut links) = (0, 0);
+    /// Slices on each NIC of each transport, and its links that live: of all in one walk over the peers, who may be many.
+    fn on_nics(&self) -> HashMap<(u16, NicId), (u64, usize)> {
+        let mut on: HashMap<_, (u64, usize)> = HashMap::new();
         for (_, peer) in self.peers.iter() {
-            let all = peer.links.load();
-            let here = all.iter().filter(|l| (l.transport, l.nic) == (transport, nic) && !l.life.is_dead());
-            for link in here {
-                outstanding += u64::from(link.life.outstanding.load(Relaxed));
-                links += 1;
+            for link in peer.links.load().iter().filter(|link| !link.life.is_dead()) {
+                let (outstanding, links) = on.entry((link.transport, link.nic)).or_default();
+                *outstanding += u64::from(link.life.outstanding.load(Relaxed));
+                *links += 1;
             }
         }
-        (outstanding, links)
+        on
     }
 }
 
