@@ -111,7 +111,7 @@ impl Batch {
     ///
     /// It may submit, and leave functions with what it has submitted; waiting there answers
     /// [`WaitError::WouldDeadlock`]. It may take its time, at the cost of those behind it. If it panics that is logged
-    /// and counted ([`crate::ledger::Usage::callback_panics`]) and costs nobody else. Functions that were not begun when
+    /// and counted ([`crate::traffic::Counts::callback_panics`]) and costs nobody else. Functions that were not begun when
     /// the engine is stopped are dropped; a drain waits for them.
     ///
     /// # Errors

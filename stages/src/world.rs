@@ -92,14 +92,9 @@ impl World {
         self.callers.get().is_some_and(Callers::step)
     }
 
-    /// What is taken, and what was counted by tables and transports.
+    /// What is taken of the tables.
     pub fn usage(&self) -> Usage {
-        let staged = self.transports.iter().map(|entry| entry.transport.staged());
-        staged.fold(self.ledger.usage(), |usage, staged| Usage {
-            staged_copies: usage.staged_copies + staged.copies,
-            staged_bytes: usage.staged_bytes + staged.bytes,
-            ..usage
-        })
+        self.ledger.usage()
     }
 
     /// Tells control something; `false` when its channel is full and the teller must come again.

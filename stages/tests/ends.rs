@@ -215,7 +215,7 @@ fn many_clients() {
         }
     });
     rig.all_back();
-    assert_eq!(rig.world.ledger.usage().stale, 0);
+    assert_eq!(rig.world.counts().stale, 0);
 }
 
 /// A forced stop leaves nothing pending: what had not ended is `Stopped`.

@@ -52,7 +52,7 @@ fn bytes_arrive() {
         assert_eq!(bytes(&rig.world.regions, sink, 0, at), pattern(at, 7));
         drop(read);
         rig.all_back();
-        assert_eq!(rig.world.ledger.usage().stale, 0);
+        assert_eq!(rig.world.counts().stale, 0);
         assert!(rig.world.regions.remove(source).is_ok() && rig.world.regions.remove(sink).is_ok());
     }
 }

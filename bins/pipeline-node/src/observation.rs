@@ -17,7 +17,7 @@ use crate::engine::{Engine, Inner};
 pub struct Observation {
     /// Stages, edges and workers, and the time that this covers.
     pub graph: Snapshot,
-    /// What is taken of the ledger now, and what was counted of requests since the start: not subtracted.
+    /// What is taken of the ledger now: not subtracted.
     pub usage: Usage,
     /// CPU time of the whole process, the application's own threads included.
     pub cpu_ns: u64,
@@ -123,9 +123,12 @@ impl Engine {
         self.inner.graph().snapshot()
     }
 
-    /// How much of the engine's tables is taken now: [idle](Usage::is_idle) when every batch has ended and was dropped;
-    /// and what was counted so far.
+    /// How much of the engine's tables is taken now: [idle](Usage::is_idle) when every batch has ended and was
+    /// dropped. What was counted says [`Self::counts`].
     pub fn usage(&self) -> Usage {
+        if self.here().is_err() {
+            return Usage::default();
+        }
         self.inner.world.usage()
     }
 
@@ -176,4 +179,27 @@ impl Engine {
 fn process_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Each of very many peers has what happened to it since, in a moment; one that was not there before has all of it.
+    #[test]
+    fn many_peers_subtract_in_a_moment() {
+        let at = |peers: u64, retries| {
+            let peer =
+                |i| PeerStats { label: format!("peer-{i:06}"), retries: retries + i, ..PeerStats::default() };
+            Observation { peers: (0..peers).map(peer).collect(), ..Observation::default() }
+        };
+        let (before, after) = (at(65_535, 7), at(65_536, 10));
+        let begin = Instant::now();
+        let since = after.since(&before);
+        assert!(begin.elapsed().as_millis() < 1000, "{:?}", begin.elapsed());
+        let (last, known) = since.peers.split_last().unwrap();
+        assert!(known.iter().all(|peer| peer.retries == 3) && last.retries == 65_545);
+    }
 }

@@ -27,7 +27,7 @@ use crate::ledger::Summary;
 ///
 /// Needs `"waker"` in `via` of `completion_notify`. A waker is run by whoever ends the batch, as a rule a thread of the
 /// engine, which goes on when it returns: it should do what wakers do, and schedule its task. One that panics is counted
-/// ([`crate::ledger::Usage::callback_panics`]) and costs nobody else. It may be polled anywhere, in a callback and on a
+/// ([`crate::traffic::Counts::callback_panics`]) and costs nobody else. It may be polled anywhere, in a callback and on a
 /// thread of the engine too; also after it was ready.
 pub struct WhenDone<B: Borrow<Batch>> {
     batch: B,

@@ -159,19 +159,19 @@ impl Ledger {
         };
         add(&lock(&counted.forced));
         lock(&counted.workers).iter().for_each(|(_, ends)| add(ends));
-        let usage = self.usage();
+        let (submitted, entered) = self.runs.counts();
         for (sum, failed) in counts.failed.iter_mut().zip(&counted.failed) {
             *sum = failed.load(Relaxed);
         }
         counts.refused = counted.refused.load(Relaxed);
         Counts {
-            submitted: usage.submitted + counts.refused,
-            entered: usage.entered,
+            submitted: submitted + counts.refused,
+            entered,
             busy: counted.busy.load(Relaxed),
             retries: counted.retries.load(Relaxed),
-            stale: usage.stale,
-            callback_panics: usage.callback_panics,
-            wakes: usage.wakes,
+            stale: self.stale.load(Relaxed),
+            callback_panics: self.ways.panics(),
+            wakes: self.wakes(),
             ..counts
         }
     }

@@ -81,7 +81,7 @@ fn a_panic_costs_nobody() {
         batch.on_done(panics).unwrap();
     }
     until("all functions", || ran.load(Ordering::Relaxed) == 40 && client.usage().batches == 0);
-    assert_eq!(client.usage().callback_panics, 10);
+    assert_eq!(client.counts().callback_panics, 10);
     assert!(client.stats().stages.iter().all(|s| s.panics == 0), "no stage has panicked");
     nothing_left(&client, [local]);
 }
@@ -130,7 +130,7 @@ fn waiting_inside_is_refused() {
     until("all functions", || inner.load(Ordering::Relaxed) == 4_000);
     assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     assert!(refused.load(Ordering::Relaxed) > 0, "nobody was refused");
-    assert_eq!(client.usage().callback_panics, 0);
+    assert_eq!(client.counts().callback_panics, 0);
     until("the end", || client.usage().batches == 0);
     nothing_left(&client, [local]);
 }

@@ -36,7 +36,7 @@ pub fn callers(more: &str) -> Engine {
 fn one_caller() {
     let (target, client) = (target("2MiB"), callers(""));
     exercise(&client, &open(&client, &target), 2 << 20);
-    assert_eq!(client.usage().stale, 0, "no key came twice or late");
+    assert_eq!(client.counts().stale, 0, "no key came twice or late");
     let stats = client.stats();
     let app = stats.workers.iter().find(|w| w.pool == "app").unwrap();
     assert!(app.turns > 0 && stats.workers.iter().all(|w| w.pool != "app" || w.name == "app"));

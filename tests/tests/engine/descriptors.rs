@@ -221,8 +221,8 @@ fn neighbours_travel_as_one() {
         let one = |i: u64| Request::write(&region, i * 1024, kv.at(i * 1024), 1024);
         let requests: Vec<_> = (0..256).map(one).collect();
         assert_eq!(posted(&client, || done(&client, &requests)), slices, "{coalesce}");
-        let usage = client.usage();
-        assert_eq!((usage.submitted, usage.entered), (256, slices));
+        let counts = client.counts();
+        assert_eq!((counts.submitted, counts.entered), (256, slices));
         // Turned round none goes on where the last one ended.
         let turned: Vec<_> = requests.iter().rev().copied().collect();
         assert_eq!(posted(&client, || done(&client, &turned)), 256);

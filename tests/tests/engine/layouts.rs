@@ -142,7 +142,7 @@ fn layout(text: &str) {
     let target = target("2MiB");
     let client = start(text);
     exercise(&client, &open(&client, &target), 2 << 20);
-    assert_eq!(client.usage().stale, 0, "no key came twice or late");
+    assert_eq!(client.counts().stale, 0, "no key came twice or late");
 }
 
 /// Run to completion: one thread does everything, target side included.

@@ -89,7 +89,7 @@ fn a_doubled_completion_counts_once() {
     assert_eq!(plan.struck(at_once), 20 * 4 * 64 / 2);
     // An echo of one that is echoed by both rules comes once: the later rule speaks.
     let echoes = plan.struck(at_once) + plan.struck(later) - 20 * 4 * 64 / 6;
-    let stale = || client.usage().stale;
+    let stale = || client.counts().stale;
     until("all echoes have come", || stale() >= echoes - 1);
     assert!(stale() <= echoes, "{} stale of {echoes} echoes", stale());
     nothing_left(&client, [region]);
@@ -112,7 +112,7 @@ fn a_late_completion_of_the_first_attempt_changes_nothing() {
     let begin = Instant::now();
     done(&client, &[Request::write(&region, 0, kv.at(0), MIB)]);
     assert!(begin.elapsed() >= Duration::from_millis(300), "the first attempt spoke for the second");
-    assert_eq!((plan.struck(fails), plan.struck(comes_late), client.usage().stale), (1, 1, 1));
+    assert_eq!((plan.struck(fails), plan.struck(comes_late), client.counts().stale), (1, 1, 1));
     let back = client.allocate(MIB).unwrap();
     done(&client, &[Request::read(&back, 0, kv.at(0), MIB)]);
     assert!(bytes_of(&back) == bytes);

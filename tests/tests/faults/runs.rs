@@ -25,7 +25,7 @@ fn a_slice_of_a_run_fails() {
     assert_eq!((summary.requests, summary.failed, summary.bytes), (16, 4, 12_288));
     let failed = |i: usize| matches!(reasons(&batch)[i], Some(Reason::Transport(_)));
     assert_eq!((0..16).filter(|i| failed(*i)).collect::<Vec<_>>(), [4, 5, 6, 7]);
-    assert_eq!(client.usage().entered, 1, "one run");
+    assert_eq!(client.counts().entered, 1, "one run");
     drop(batch);
     let (summary, _) = carry_out(&client, &[Request::read(&to, 0, kv.at(0), 16_384)]);
     assert!(summary.is_done());

@@ -26,13 +26,13 @@ fn a_batch_wakes_its_waiter_once() {
     let requests: Vec<_> =
         (0..256).map(|i| Request::write(&local, i << 13, kv.at(i << 13), 1 << 12)).collect();
     for _ in 0..4 {
-        let before = client.usage().wakes;
+        let before = client.counts().wakes;
         let batch = client.submit(&requests, Options::default()).unwrap();
         let sleeps = threads::own_sleeps();
         assert!(batch.wait(PATIENCE).unwrap().is_done());
         // Some more where the kernel itself makes a thread wait: a page that must be faulted in.
         assert!(threads::own_sleeps() - sleeps <= 4, "{} sleeps", threads::own_sleeps() - sleeps);
-        assert_eq!(client.usage().wakes - before, 1);
+        assert_eq!(client.counts().wakes - before, 1);
     }
     nothing_left(&client, [local]);
 }
@@ -65,7 +65,7 @@ fn threads_tasks_and_descriptors_are_told() {
     let (client, target) = (engine("event_driven", &these(&set)), target("1MiB"));
     let kv = open(&client, &target).segment("kv").unwrap();
     let local = region_of(&client, &pattern(1, 1 << 20));
-    let before = client.usage().wakes;
+    let before = client.counts().wakes;
     let batch = client.submit(&[Request::write(&local, 0, kv.at(0), 4096)], Options::default()).unwrap();
     let begin = Instant::now();
     std::thread::scope(|scope| {
@@ -80,7 +80,7 @@ fn threads_tasks_and_descriptors_are_told() {
         });
     });
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}: somebody was not told", begin.elapsed());
-    assert_eq!(client.usage().wakes - before, 3);
+    assert_eq!(client.counts().wakes - before, 3);
     drop(batch);
     nothing_left(&client, [local]);
 }
@@ -100,7 +100,7 @@ fn whoever_is_blocked_uses_no_cpu() {
     let local = region_of(&client, &pattern(1, 1 << 20));
     let mut shares = Vec::new();
     for _ in 0..3 {
-        let wakes = client.usage().wakes;
+        let wakes = client.counts().wakes;
         let batch = client.submit(&[Request::write(&local, 0, kv.at(0), 4096)], Options::default()).unwrap();
         let busy = || workers.iter().map(|id| threads::cpu(*id)).sum::<Duration>();
         let (begin, before) = (Instant::now(), busy());
@@ -113,7 +113,7 @@ fn whoever_is_blocked_uses_no_cpu() {
             let waiters: Vec<_> = (0..10).map(|_| scope.spawn(wait)).collect();
             waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum()
         });
-        assert_eq!(client.usage().wakes - wakes, 1, "one wake-up for all ten");
+        assert_eq!(client.counts().wakes - wakes, 1, "one wake-up for all ten");
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}: somebody was not woken", begin.elapsed());
         let used = waited + (busy() - before);
         shares.push(used.as_secs_f64() / begin.elapsed().as_secs_f64());

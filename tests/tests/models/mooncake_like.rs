@@ -48,7 +48,7 @@ fn eight_shards_two_workers() {
     assert_eq!(workers.len(), 2);
     let reapers: HashSet<_> = watch.reapers().into_iter().map(|(_, thread)| thread).collect();
     assert_eq!(reapers, workers);
-    assert_eq!(client.usage().wakes, 0);
+    assert_eq!(client.counts().wakes, 0);
     nothing_left(&client, [local]);
 }
 

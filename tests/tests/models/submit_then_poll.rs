@@ -32,6 +32,6 @@ fn an_end_wakes_nobody() {
         };
         assert!(summary.is_done());
     }
-    assert_eq!(client.usage().wakes, 0);
+    assert_eq!(client.counts().wakes, 0);
     nothing_left(&client, [local]);
 }

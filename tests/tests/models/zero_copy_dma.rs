@@ -50,7 +50,7 @@ fn nothing_is_staged() {
         let set = if model == "zero_copy_dma" { over_sim(model, "") } else { vec![] };
         let client = engine(model, &these(&set));
         there_and_back(&client, &target);
-        assert_eq!((client.usage().staged_copies, client.usage().staged_bytes), (0, 0), "{model}");
+        assert_eq!((client.counts().staged_copies, client.counts().staged_bytes), (0, 0), "{model}");
     }
 }
 
@@ -72,15 +72,15 @@ fn a_route_that_stages_is_refused() {
     assert_eq!(reasons(&batch), [Some(Reason::NoRoute); 2]);
     assert!(batch.results().all(|status| format!("{status:?}").contains("route")), "the stage is named");
     drop(batch);
-    assert_eq!(client.usage().staged_copies, 0);
+    assert_eq!(client.counts().staged_copies, 0);
     assert!(bytes_of(&local) == pattern(3, 1 << 20), "a READ that was refused has moved bytes");
     nothing_left(&client, [local]);
 
     let client = staging(&["stages.route.staging='allow'"]);
     there_and_back(&client, &target);
-    let usage = client.usage();
-    assert_eq!(usage.staged_bytes, 2 << 20);
-    assert!(usage.staged_copies >= 8, "a mebibyte in slices of 256 KiB, twice: {usage:?}");
+    let counts = client.counts();
+    assert_eq!(counts.staged_bytes, 2 << 20);
+    assert!(counts.staged_copies >= 8, "a mebibyte in slices of 256 KiB, twice: {counts:?}");
 }
 
 /// Transports say who moves their bytes: a CPU over TCP and in process, a device where the wire passes for a NIC, and a

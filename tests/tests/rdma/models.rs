@@ -69,8 +69,8 @@ fn seven_files_over_rdma() {
         carried_out(&client, model, &[Request::write(&from, 0, segment.at(0), 1 << 20)]);
         carried_out(&client, model, &[Request::read(&to, 0, segment.at(0), 1 << 20)]);
         assert!(bytes_of(&to) == bytes, "{model}: bytes differ");
-        let usage = client.usage();
-        assert_eq!((usage.staged_copies, usage.staged_bytes), (0, 0), "{model}");
+        let counts = client.counts();
+        assert_eq!((counts.staged_copies, counts.staged_bytes), (0, 0), "{model}");
         nothing_left(&client, [from, to]);
         client.stop();
         target.leave();

@@ -119,7 +119,7 @@ impl Pair {
         let requests = self.pieces(Some(&to));
         self.well_ended(&self.submit(&requests), &requests);
         self.compared(to);
-        let stale = self.client.usage().stale;
+        let stale = self.client.counts().stale;
         nothing_left(&self.client, [self.from]);
         println!("measured: {stale} late completions, all dropped");
         self.client.stop();

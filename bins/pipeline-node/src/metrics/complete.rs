@@ -11,8 +11,6 @@ use super::names::{Kind, METRICS};
 use super::{Text, describe, export, text};
 use crate::observation::Observation;
 
-const COUNTED: &str = "in `Counts`";
-
 /// Fields that are no metric, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("Observation::graph", "its fields are"),
@@ -26,13 +24,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("NicStats::facts", "its fields are"),
     ("Snapshot::at", "a clock without a meaning outside"),
     ("PeerStats::reason", "a sentence; `show peers` has it"),
-    ("Usage::stale", COUNTED),
-    ("Usage::callback_panics", COUNTED),
-    ("Usage::submitted", COUNTED),
-    ("Usage::entered", COUNTED),
-    ("Usage::wakes", COUNTED),
-    ("Usage::staged_copies", COUNTED),
-    ("Usage::staged_bytes", COUNTED),
     ("StageStats::depth_sum", "in the mean"),
     ("StageStats::depth_samples", "in the mean"),
     ("EdgeStats::depth_sum", "in the mean"),

@@ -58,6 +58,7 @@ pub fn text(observation: &Observation) -> String {
 impl Engine {
     /// Where it serves metrics (`[metrics] listen`), with the port the system gave for port 0.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.here().ok()?;
         self.inner.metrics.get().copied()
     }
 

@@ -141,6 +141,7 @@ fn refused(
     forked(&peer.files(FileRequest::Attach { segment: "kv".into(), bytes: 1 }).unwrap_err());
     assert!(!client.drain(AGES).empty);
     assert!(client.stats().stages.is_empty() && client.segments().is_empty());
+    assert!(client.usage().is_idle(), "{:?}: what the parent has taken is not the child's", client.usage());
     let summary = batch.wait(AGES).unwrap();
     assert_eq!(batch.poll(), Some(summary));
     let failed =

@@ -201,7 +201,7 @@ fn wakers_that_do_too_much() {
     assert!(poll_with(&mut second, &waker).is_pending());
     assert!(batch.wait(PATIENCE).unwrap().is_done());
     until("the other task", || count.0.load(Ordering::Acquire) == 1);
-    assert_eq!(pair.client.usage().callback_panics, 1);
+    assert_eq!(pair.client.counts().callback_panics, 1);
     assert!(pair.client.stats().stages.iter().all(|s| s.panics == 0), "no stage has panicked");
 }
 
