@@ -62,8 +62,10 @@ pub struct StageStats {
     /// hands items to something outside the graph and takes them back, the time outside. On a `stealing` pool: until a thread
     /// of the pool took the item up. Empty for a stage that does none of this.
     pub held: Histogram,
-    pub(super) depth_sum: u64,
-    pub(super) depth_samples: u64,
+    /// Sum of what its workers found in a ring of an input queue, each time they took something out, in batches.
+    pub depth_sum: u64,
+    /// How often they did.
+    pub depth_samples: u64,
     pub(super) elapsed_ns: Nanos,
 }
 

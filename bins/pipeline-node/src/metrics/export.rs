@@ -82,7 +82,8 @@ fn stage(out: &Out<'_>, stage: &StageStats) {
     out.set(&m::STAGE_WORKERS, name, stage.threads as f64);
     out.set(&m::STAGE_CAPACITY, name, stage.cap as f64);
     out.set(&m::STAGE_DEPTH_MAX, name, stage.depth_max as f64);
-    out.set(&m::STAGE_DEPTH_AVG, name, stage.depth_avg());
+    out.count(&m::STAGE_DEPTH_SUM, name, stage.depth_sum);
+    out.count(&m::STAGE_DEPTH_SAMPLES, name, stage.depth_samples);
     out.count(&m::STAGE_ITEMS, name, stage.items);
     for (shard, items) in stage.worker_items.iter().enumerate() {
         out.count(&m::STAGE_SHARD_ITEMS, &[&stage.name, &shard.to_string()], *items);
@@ -107,7 +108,8 @@ fn edge(out: &Out<'_>, edge: &EdgeStats) {
     out.set(&m::EDGE_CAPACITY, name, edge.capacity as f64);
     out.set(&m::EDGE_DEPTH, name, edge.depth_items as f64);
     out.set(&m::EDGE_DEPTH_NOW, name, edge.depth_now as f64);
-    out.set(&m::EDGE_DEPTH_AVG, name, edge.depth_avg());
+    out.count(&m::EDGE_DEPTH_SUM, name, edge.depth_sum);
+    out.count(&m::EDGE_DEPTH_SAMPLES, name, edge.depth_samples);
     out.set(&m::EDGE_DEPTH_MAX, name, edge.depth_max as f64);
     out.seconds(&m::EDGE_BLOCKED, name, edge.blocked_ns);
     out.count(&m::EDGE_PUSHED, name, edge.pushed);

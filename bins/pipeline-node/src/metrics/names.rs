@@ -127,9 +127,11 @@ metrics! {
     STAGE_CAPACITY = Gauge "stage_queue_capacity_batches" ["stage"] items ["StageStats::cap"]
         "Batches that the queues in front of a stage hold, over all of their rings; 0 if it is reached inline."
     STAGE_DEPTH_MAX = Gauge "stage_queue_depth_max_batches" ["stage"] items ["StageStats::depth_max"]
-        "The deepest that one ring in front of a stage was found."
-    STAGE_DEPTH_AVG = Gauge "stage_queue_depth_avg_batches" ["stage"] items ["StageStats::depth_avg()"]
-        "Mean depth of the rings in front of a stage, as its workers found them."
+        "The deepest that one ring in front of a stage was found since the start."
+    STAGE_DEPTH_SUM = Counter "stage_queue_depth_sum_batches_total" ["stage"] items ["StageStats::depth_sum"]
+        "Sum of what a stage's workers found in a ring, each time they took something out; by the samples: the mean."
+    STAGE_DEPTH_SAMPLES = Counter "stage_queue_depth_samples_total" ["stage"] items ["StageStats::depth_samples"]
+        "How often workers of a stage took something out of a ring."
     STAGE_ITEMS = Counter "stage_items_total" ["stage"] items ["StageStats::items"] "Slices that a stage took from its inputs."
     STAGE_SHARD_ITEMS = Counter "stage_shard_items_total" ["stage" "shard"] items ["StageStats::worker_items"]
         "Of those, what each worker that runs the stage took; shards are its workers, from 0."
@@ -161,10 +163,12 @@ metrics! {
     EDGE_DEPTH = Gauge "edge_depth_items" ["edge"] items ["EdgeStats::depth_items"] "Slices that lie in an edge now."
     EDGE_DEPTH_NOW = Gauge "edge_ring_depth" ["edge"] items ["EdgeStats::depth_now"]
         "What the rings of an edge hold now, as `edge_ring_capacity` counts it."
-    EDGE_DEPTH_AVG = Gauge "edge_ring_depth_avg" ["edge"] items ["EdgeStats::depth_avg()"]
-        "Mean of what workers found in a ring of an edge."
+    EDGE_DEPTH_SUM = Counter "edge_ring_depth_sum_total" ["edge"] items ["EdgeStats::depth_sum"]
+        "Sum of what workers found in a ring of an edge, each time they took something out; by the samples: the mean."
+    EDGE_DEPTH_SAMPLES = Counter "edge_ring_depth_samples_total" ["edge"] items ["EdgeStats::depth_samples"]
+        "How often workers took something out of a ring of an edge."
     EDGE_DEPTH_MAX = Gauge "edge_ring_depth_max" ["edge"] items ["EdgeStats::depth_max"]
-        "Most that a worker found in a ring of an edge."
+        "Most that a worker found in a ring of an edge since the start."
     EDGE_BLOCKED = Counter "edge_blocked_seconds_total" ["edge"] seconds ["EdgeStats::blocked_ns"]
         "Time that batches were ready to go and their ring had no room, over all producers and rings."
     EDGE_PUSHED = Counter "edge_pushed_items_total" ["edge"] items ["EdgeStats::pushed"]

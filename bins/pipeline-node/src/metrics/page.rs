@@ -23,8 +23,11 @@ What a node measures, as metrics. Generated from `bins/pipeline-node/src/metrics
   eighth of a power of two), so each count is exact; a value of just that many nanoseconds counts above its bound. `_sum` of
   `stage_service_seconds` is exactly `stage_busy_seconds_total`; that of the others takes each value as the middle of its bucket, which
   is wrong by 6.25 % at most. Batches under four slices are timed once in sixteen times and counted sixteen-fold.
-- **Units** are seconds and bytes. `_total` is on counters only. Bytes and slices are counted once, by the node that asked
-  for the transfer.
+- **Units** are seconds and bytes. `_total` is on counters only. Bytes and slices are counted by the node that asked for the
+  transfer. What peers moved by requests of theirs is in `nic_served_in_bytes_total` and `nic_served_out_bytes_total` alone: the same
+  bytes as in `nic_written_bytes_total` and `nic_read_bytes_total` of theirs.
+- **Means** are made of counters: `rate(edge_ring_depth_sum_total) / rate(edge_ring_depth_samples_total)` is the mean over the interval
+  that is looked at. Peaks (`_max`) are since the start.
 - `docs/grafana/pipeline-node.json` is a board, `docs/grafana/alerts.yml` rules of alerts; a test holds that both name what is here.
 - `config_reload_success` comes with the reload of a running node.
 
