@@ -3,10 +3,13 @@
 
 use pipeline_stages::World;
 use pipeline_transports::Access;
+use pipeline_transports::memory::RegionFacts;
 use serde::{Deserialize, Serialize};
 
 /// Most regions that are told.
 const REGIONS_MAX: usize = 1000;
+/// Most segments of one region that are told.
+const SEGMENTS_MAX: usize = 8;
 /// Most batches that are told.
 const BATCHES_MAX: usize = 100;
 
@@ -34,7 +37,9 @@ pub struct RegionLine {
     pub pins: u64,
     /// Accesses by peers that are active.
     pub accesses: u64,
-    /// Segments that list it.
+    /// How many segments list it.
+    pub segments_total: usize,
+    /// The first of them.
     pub segments: Vec<String>,
 }
 
@@ -70,16 +75,23 @@ pub struct OpenBatch {
 
 pub(super) fn regions(world: &World) -> RegionList {
     let (total, facts) = world.regions.list(REGIONS_MAX);
-    let named = world.segments.listing(&facts.iter().map(|facts| facts.id).collect());
-    let line = |facts: pipeline_transports::memory::RegionFacts| RegionLine {
+    let mut named = world.segments.listing(&facts.iter().map(|facts| facts.id).collect());
+    let line = |facts: RegionFacts| region(&facts, named.remove(&facts.id).unwrap_or_default());
+    RegionList { total, regions: facts.into_iter().map(line).collect() }
+}
+
+fn region(facts: &RegionFacts, mut segments: Vec<String>) -> RegionLine {
+    let segments_total = segments.len();
+    segments.truncate(SEGMENTS_MAX);
+    RegionLine {
         id: format!("{}.{:08x}", facts.id.index(), facts.id.generation()),
         bytes: facts.len,
         access: access(facts.access).to_owned(),
         pins: facts.pins,
         accesses: facts.accesses,
-        segments: named.get(&facts.id).cloned().unwrap_or_default(),
-    };
-    RegionList { total, regions: facts.into_iter().map(line).collect() }
+        segments_total,
+        segments,
+    }
 }
 
 fn access(access: Access) -> &'static str {
@@ -103,4 +115,21 @@ pub(super) fn batches(world: &World) -> Batches {
         notice: b.notice,
     };
     Batches { total, batches: open.into_iter().map(line).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many segments list a region, its line names so many, and says of how many.
+    #[test]
+    fn segments_of_a_region_are_cut() {
+        let facts =
+            RegionFacts { id: Default::default(), len: 1, access: Access::Read, pins: 0, accesses: 0 };
+        let line = region(&facts, (0..5000).map(|at| format!("s{at}")).collect());
+        assert_eq!(
+            (line.segments_total, line.segments.len(), &*line.segments[0]),
+            (5000, SEGMENTS_MAX, "s0")
+        );
+    }
 }

@@ -204,7 +204,7 @@ fn regions(list: &RegionList) -> String {
             r.access.clone(),
             r.pins.to_string(),
             r.accesses.to_string(),
-            r.segments.join(", "),
+            listed(r),
         ]
     };
     let columns = [
@@ -217,6 +217,15 @@ fn regions(list: &RegionList) -> String {
     ];
     let text = table(&columns, &list.regions.iter().map(row).collect::<Vec<_>>());
     text + &left_out(list.total, list.regions.len(), "regions")
+}
+
+/// Its segments; with how many more there are, where it has very many.
+fn listed(r: &pipeline_node::admin::RegionLine) -> String {
+    let named = r.segments.join(", ");
+    match r.segments_total.saturating_sub(r.segments.len()) {
+        0 => named,
+        more => format!("{named}, and {more} more"),
+    }
 }
 
 fn batches(list: &Batches) -> String {
