@@ -100,7 +100,11 @@ pub fn run(
             contender.rounds.push(cells.collect::<Result<_, _>>()?);
         }
     }
-    let calibration = given.unwrap_or_else(|| Calibration::of(&trials, &measured));
+    let calibration = given.unwrap_or_else(|| {
+        let taken = Calibration::of(&trials, &measured);
+        taken.tell_of_others();
+        taken
+    });
     let one = |contender| (0..asked.len()).map(move |i| (contender, i));
     let all = contenders.iter().flat_map(one);
     let lines = all.map(|(contender, i)| line(contender, i, &asked[i], &calibration));

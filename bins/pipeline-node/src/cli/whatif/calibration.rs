@@ -53,6 +53,9 @@ pub struct Calibration {
 pub struct Ran {
     /// Its shape.
     pub shape: String,
+    /// Rounds in which it had the CPUs to itself: those count, if there are any.
+    #[serde(default)]
+    pub rounds_alone: usize,
     /// What it came to.
     pub gb_per_s: f64,
     /// What the model says of it.
@@ -87,14 +90,38 @@ impl Calibration {
     /// Measures this machine: about fifteen seconds.
     ///
     /// # Errors
-    /// When the preset does not start here, or the target does not.
+    /// When the preset does not start here, or the target does not; when nothing moves with what was measured.
     pub fn take() -> Result<Self, Failure> {
         let trials = trials()?;
         announce("measuring what things cost here", ROUNDS as f64 * about_s(&trials, CELL));
         let opposite = opposite(&shapes(&trials))?;
         let rounds =
             (0..ROUNDS).map(|_| Round::take(&trials, &opposite, CELL)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::of(&trials, &rounds))
+        let taken = Self::of(&trials, &rounds);
+        taken.tell_of_others();
+        taken.judged()
+    }
+
+    /// Says on stderr where others used the CPUs beside it.
+    pub fn tell_of_others(&self) {
+        let (busy, all) = (self.cells.iter().filter(|cell| cell.rounds_alone == 0).count(), self.cells.len());
+        if busy > 0 {
+            eprintln!(
+                "# other programs used the CPUs in every round of {busy} of {all} cells, so costs are less certain; best run this again \
+                 when nothing else runs"
+            );
+        }
+    }
+
+    /// Itself, if anything moves with it.
+    fn judged(self) -> Result<Self, Failure> {
+        match self.cells.iter().find(|cell| cell.model_gb_per_s <= 0.0) {
+            Some(cell) => Err(Failure::failed(format!(
+                "with the costs that were measured nothing moves in `{}`; run this again when nothing else runs",
+                cell.shape
+            ))),
+            None => Ok(self),
+        }
     }
 
     /// From rounds.
@@ -105,7 +132,7 @@ impl Calibration {
         let micro = Micro::middle(&rounds.iter().map(|round| round.micro).collect::<Vec<_>>());
         let costs = costing::costs(trials, &cells, &micro);
         let mut stretches = Vec::new();
-        let ran = trials.iter().zip(&cells).map(|(trial, cell)| {
+        let ran = trials.iter().zip(&cells).enumerate().map(|(i, (trial, cell))| {
             let outcome = costing::run(trial, &costs);
             if let Some(outcome) = &outcome {
                 let seen = cell.p99_us / cell.p50_us.max(1e-3);
@@ -113,6 +140,7 @@ impl Calibration {
             }
             Ran {
                 shape: trial.name.clone(),
+                rounds_alone: nth(i).filter(|cell| cell.is_alone(cores)).count(),
                 gb_per_s: cell.gb_per_s,
                 model_gb_per_s: outcome.as_ref().map_or(0.0, |outcome| outcome.gb_per_s),
                 model_cpu_s_per_gb: outcome.map_or(0.0, |outcome| outcome.cpus / outcome.gb_per_s.max(1e-9)),

@@ -62,8 +62,10 @@ pub fn run(args: &tune::Args) -> Outcome {
     if !args.file.overrides().is_empty() {
         return Err(Failure::usage("--against measures files as they are: leave --set out"));
     }
-    // It is not what is measured, and a mistake in it is told all the same.
-    file::load(&args.file.source())?;
+    // It is not measured unless it is named again, and a mistake in it is told all the same.
+    if !what_if.against.iter().any(|named| named == args.file.path()) {
+        file::load(&args.file.source())?;
+    }
     let (calibration, lines) = against::run(&what_if.against, &shapes, what_if.rounds as usize, given)?;
     if let Some(path) = &what_if.save {
         calibration.save(path)?;

@@ -3,12 +3,14 @@
 
 use pipeline_configs::schema::Value;
 use pipeline_configs::{Config, units};
+use pipeline_stages::catalog::catalog;
 
 use super::limit::{Limit, limit};
 use super::lower::{Given, lower};
 use super::model::setup::{Application, Arrival};
 use super::model::{Outcome, Setup, simulate};
 use crate::cli::work::Shape;
+use crate::cli::work::preferred::preferred;
 
 /// What is less of a gain is none.
 const WORTH: f64 = 1.03;
@@ -170,7 +172,12 @@ fn set(config: &mut Config, size: Size, value: u64) -> Option<(String, String)> 
             Some((format!("pools.{}.threads", pool.name), value.to_string()))
         }
         Size::Lanes => {
-            let transport = config.transports.first_mut()?;
+            let at = preferred(config)?;
+            let transport = &mut config.transports[at];
+            // One that has no lanes has no such key.
+            let catalog = catalog();
+            let kind = catalog.transports.iter().find(|kind| kind.name == transport.kind)?;
+            kind.keys.iter().find(|key| key.name == "lanes")?;
             transport.values.0.insert("lanes", Value::Number(value));
             Some((format!("transports.{}.lanes", transport.name), value.to_string()))
         }

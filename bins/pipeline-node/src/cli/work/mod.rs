@@ -11,6 +11,7 @@ pub mod course;
 mod measured;
 mod memory;
 mod over;
+pub mod preferred;
 mod session;
 mod shape;
 

@@ -5,6 +5,8 @@ use clap::ValueEnum;
 use pipeline_configs::{Config, Kind};
 use pipeline_stages::catalog::catalog;
 
+use super::preferred::preferred;
+
 /// What the bytes go over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Over {
@@ -56,7 +58,9 @@ impl Over {
     /// Overrides that make it the only transport of this file. It keeps the name of the one that the file prefers, so that
     /// all that names this follows; what names another is emptied.
     pub fn overrides(self, config: &Config) -> Vec<String> {
-        let Some(kept) = preferred(config) else { return Vec::new() };
+        let Some(kept) = preferred(config).map(|i| config.transports[i].name.as_str()) else {
+            return Vec::new();
+        };
         let mut set: Vec<String> =
             config.transports.iter().map(|t| format!("transports.{}=false", t.name)).collect();
         set.push(format!("transports.{kept}={}", self.settings()));
@@ -69,14 +73,6 @@ impl Over {
         set.extend(lists(config).into_iter().map(|(stage, key)| format!("stages.{stage}.{key}=['{kept}']")));
         set
     }
-}
-
-/// The transport that the file would take if it could: its name.
-fn preferred(config: &Config) -> Option<&str> {
-    let route = config.stages.iter().find(|stage| stage.kind == "protocol_route");
-    let first = route.and_then(|stage| stage.values.texts("prefer").first());
-    let named = first.and_then(|name| config.transports.iter().find(|t| t.name == *name));
-    named.or(config.transports.first()).map(|t| t.name.as_str())
 }
 
 /// Keys of stages that list transports, by stage.

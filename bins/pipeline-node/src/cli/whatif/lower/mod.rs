@@ -12,7 +12,7 @@ use super::model::setup::{
 };
 use super::site::Site;
 use crate::cli::load::{Direction, Waiting};
-use crate::cli::work::Shape;
+use crate::cli::work::{self, Shape};
 
 /// The size that a transport likes best, where a file says `auto`.
 const AUTO_BYTES: u64 = 1 << 20;
@@ -88,11 +88,8 @@ pub fn lower(config: &Config, given: &Given<'_>, shape: &Shape) -> Result<Setup,
     })
 }
 
-/// The transport that the file would take if it could.
 fn preferred(config: &Config) -> Option<&pipeline_configs::TransportConfig> {
-    let route = config.stages.iter().find(|stage| stage.kind == "protocol_route");
-    let first = route.and_then(|stage| stage.values.texts("prefer").first());
-    first.and_then(|name| config.transports.iter().find(|t| t.name == *name)).or(config.transports.first())
+    config.transports.get(work::preferred::preferred(config)?)
 }
 
 fn slice_bytes(config: &Config) -> u64 {

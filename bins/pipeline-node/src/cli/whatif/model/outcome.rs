@@ -21,7 +21,8 @@ pub struct Counts {
     latency: Histogram<u64>,
     latency_sum: f64,
     stages: Vec<StageCount>,
-    nics: Vec<f64>,
+    /// By NIC and direction: payload with its requests, and what comes back.
+    nics: Vec<[f64; 2]>,
     memory: f64,
 }
 
@@ -107,7 +108,7 @@ impl Counts {
             latency,
             latency_sum: 0.0,
             stages: vec![StageCount::default(); setup.stages.len()],
-            nics: vec![0.0; setup.nics.len()],
+            nics: vec![[0.0; 2]; setup.nics.len()],
             memory: 0.0,
         }
     }
@@ -115,7 +116,7 @@ impl Counts {
     pub fn begin(&mut self, now: Time, cpu_used: f64) {
         (self.begun, self.cpu_before, self.bytes) = (now, cpu_used, 0);
         self.stages.iter_mut().for_each(|stage| *stage = StageCount::default());
-        self.nics.iter_mut().for_each(|nic| *nic = 0.0);
+        self.nics.iter_mut().for_each(|nic| *nic = [0.0; 2]);
         self.memory = 0.0;
     }
 
@@ -136,8 +137,8 @@ impl Counts {
         self.stages[stage].fulls += 1;
     }
 
-    pub fn nic(&mut self, nic: usize, ns: f64) {
-        self.nics[nic] += ns;
+    pub fn nic(&mut self, nic: usize, backward: bool, ns: f64) {
+        self.nics[nic][usize::from(backward)] += ns;
     }
 
     pub fn slice(&mut self, bytes: u64) {
@@ -192,7 +193,7 @@ impl World<'_> {
             stages: stages.collect(),
             threads: threads.collect(),
             memory: counts.memory / passed,
-            nics: counts.nics.iter().map(|ns| ns / passed).collect(),
+            nics: counts.nics.iter().map(|[forth, back]| forth.max(*back) / passed).collect(),
             window_share: share(self.window.bytes(), setup.window.bytes)
                 .max(share(self.window.slices(), setup.window.slices)),
             refusals: self.window.refusals as f64 / cut.max(1) as f64,

@@ -195,7 +195,7 @@ impl World<'_> {
                 let takes = piece as f64 / bytes_per_s * 1e9;
                 *free = free.max(ready) + takes;
                 let at = *free;
-                self.counts.nic(self.lanes[lane].nic, takes);
+                self.counts.nic(self.lanes[lane].nic, backward, takes);
                 self.agenda.enter(at + nic.latency_ns, Event::Arrive { lane, backward, bytes: piece });
             }
         }

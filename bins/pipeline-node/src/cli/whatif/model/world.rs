@@ -327,6 +327,7 @@ impl<'a> World<'a> {
             Event::Begin => {
                 self.measuring = true;
                 self.counts.begin(self.now, self.cpus.used());
+                self.window.refusals = 0;
                 self.threads.iter_mut().for_each(|thread| thread.tally = Default::default());
             }
         }
