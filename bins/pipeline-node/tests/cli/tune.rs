@@ -153,8 +153,37 @@ fn refusals() {
     assert!(!stderr.contains("measuring") && begin.elapsed() < Duration::from_secs(10), "{stderr}");
     let wrong = File::new("version = 1\nuse = \"tpc\"\n");
     assert_eq!(failure(&["tune", "-c", &wrong.path()]).0, 78);
-    let nobody = code(&["--target", "127.0.0.1:9", "--budget", "2s"]);
-    assert_eq!(nobody.0, 69, "{}", nobody.1);
+    for live in [&[][..], &["--live"]] {
+        let nobody = code(&[&["--target", "127.0.0.1:9", "--budget", "2s"][..], live].concat());
+        assert!(
+            nobody.0 == 69 && nobody.1.contains("cannot be reached"),
+            "{live:?}: {} {}",
+            nobody.0,
+            nobody.1
+        );
+    }
+}
+
+/// A target that dies while it is measured against ends it with the reason and 69, and never as if there were nothing to change.
+#[test]
+fn a_target_that_dies() {
+    let mut target = Node::target("64MiB", &[]);
+    let file = File::new(BAD);
+    let path = file.path();
+    let words = ["tune", "-c", &path, "--segment", "kv", "--work", "latency", "--budget", "40s"];
+    let mut command = program(&[&words[..], &["--target", &target.address]].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Long enough for the file to have run, and too short for all to have ended.
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(child.try_wait().unwrap().is_none(), "it has not even begun");
+    target.crash();
+    let begin = Instant::now();
+    let ended = child.wait_with_output().unwrap();
+    let [out, err] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(ended.status.code(), Some(69), "{out}\n{err}");
+    assert!(err.contains("ran, and no longer does: ") && err.contains("cannot be reached"), "{err}");
+    assert!(out.contains("no longer runs") && !out.contains("nothing to change"), "{out}");
+    assert!(begin.elapsed() < Duration::from_secs(25), "it went on for {:?}", begin.elapsed());
 }
 
 /// A warning of the user's file is told once; what `--what-if` measures besides, to know what things cost here, is of its own

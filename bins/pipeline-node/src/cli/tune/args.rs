@@ -46,8 +46,9 @@ pub enum Allow {
   bytes_in_flight<=1GiB  slices<=  requests<=   lets it raise this limit, up to there
   p99<=200us  p50<=50us  gb_per_s>=4  cpu_s_per_gb<=0.5   measured, of the work
 
-Exit codes: 0 done (also when there is nothing to change), 1 failed, 2 usage, 69 the target cannot
-be reached or has other traffic, 71 the file does not start here, 78 it has findings.
+Exit codes: 0 done (also when there is nothing to change), 1 failed, 2 usage, 65 a trace, a record or a
+calibration makes no sense, 69 the target cannot be reached, goes away or has other traffic, 71 the
+file does not start here, 78 it has findings.
 
 Examples:
   pipeline-node tune -c node.toml                                 # prints a diff, changes nothing

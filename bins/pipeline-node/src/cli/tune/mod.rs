@@ -52,8 +52,9 @@ const PASSES_MAX: u32 = 16;
 /// Runs it.
 ///
 /// # Errors
-/// 2 for options that do not go together, 69 for a target that cannot be reached or has other traffic, 71 and 78 for a file that does
-/// not start or validate, 1 when it was stopped before anything was sure.
+/// 2 for options that do not go together, 65 for work that makes no sense, 69 for a target that cannot be reached, goes away or has
+/// other traffic, 71 and 78 for a file that does not start or validate, 1 when its work fails, when what was found cannot be
+/// written, or when it was stopped before anything was sure.
 pub fn run(args: &Args) -> Outcome {
     if args.what_if.what_if.is_some() {
         return whatif::run(args);
@@ -84,13 +85,20 @@ pub fn run(args: &Args) -> Outcome {
         is_filled: args.target.is_some(),
         seen: Vec::new(),
         cells: Vec::new(),
+        failure: None,
         progress: Progress::new(args.budget),
         cpus: cpus.quota.unwrap_or(f64::INFINITY).min(cpus.allowed.len() as f64),
     };
     report::head(args, &course, &against, &space)?;
-    let found = search(&mut runs, &space.base(), plan(args, &course)).map_err(|why| failed(&why))?;
+    let found = search(&mut runs, &space.base(), plan(args, &course))
+        .map_err(|why| failed(&mut runs, "the file as it is cannot be measured", &why))?;
     runs.progress = Progress::new(Duration::ZERO);
-    finish(args, &space, &runs, &found)
+    let broken = match &found.end {
+        End::Broken(why) => Some(failed(&mut runs, "the file as it is ran, and no longer does", why)),
+        _ => None,
+    };
+    finish(args, &space, &runs, &found)?;
+    broken.map_or(Ok(()), Err)
 }
 
 /// Latency is measured by requests that go one at a time, and everything else by a sweep.
@@ -101,8 +109,9 @@ fn usual_work(args: &Args) -> Work {
     }
 }
 
-fn failed(why: &str) -> Failure {
-    Failure::failed(format!("the file as it is cannot be measured: {why}"))
+/// What the last turn ended with, by which the search gave up.
+fn failed(runs: &mut Runs<'_>, what: &str, why: &str) -> Failure {
+    runs.failure.take().unwrap_or_else(|| Failure::failed(why)).of(&what)
 }
 
 fn plan(args: &Args, course: &Course) -> Plan {

@@ -164,18 +164,12 @@ impl Report<'_> {
             End::Exhausted => "everything that could be proposed was tried",
             End::Budget => "the budget is used up",
             End::Stopped => "stopped",
+            End::Broken(_) => "the file as it is no longer runs",
         };
         let spent = self.runs.begin.elapsed().as_secs_f64();
         let _ = writeln!(text, "\n{} turns in {spent:.0} s; {ended}", self.runs.cells.len());
         let Some(verdict) = verdict else {
-            let unsure = *end == End::Stopped && *best != self.space.base();
-            let _ = match unsure {
-                true => writeln!(text, "best so far, not confirmed: {}", self.space.words(best)),
-                false if self.found.races.is_empty() => {
-                    writeln!(text, "nothing to change: there was no time to try anything; raise --budget")
-                }
-                false => writeln!(text, "nothing to change: nothing that was tried is better"),
-            };
+            let _ = writeln!(text, "{}", self.without_verdict(best, end));
             return;
         };
         let _ =
@@ -191,6 +185,21 @@ impl Report<'_> {
             _ => "nothing to change: the difference is not sure, or under 2 %",
         };
         let _ = writeln!(text, "{why}");
+    }
+
+    /// What is told where old and new did not run against each other. Where it was broken off, that there is nothing to change is
+    /// not known.
+    fn without_verdict(&self, best: &Point, end: &End) -> String {
+        let is_whole = matches!(end, End::Exhausted | End::Budget);
+        match (is_whole, self.found.races.is_empty()) {
+            (false, _) if *best != self.space.base() => {
+                format!("best so far, not confirmed: {}", self.space.words(best))
+            }
+            (false, true) => "it ended before anything was tried".into(),
+            (false, false) => "nothing that was tried by then is better".into(),
+            (true, true) => "nothing to change: there was no time to try anything; raise --budget".into(),
+            (true, false) => "nothing to change: nothing that was tried is better".into(),
+        }
     }
 
     /// What no size of the file changes, where latency is the goal.
@@ -287,7 +296,12 @@ impl Report<'_> {
             "turns": self.runs.cells.len(),
             "seconds": self.runs.begin.elapsed().as_secs_f64(),
             "budget_s": self.args.budget.as_secs_f64(),
-            "end": match end { End::Exhausted => "exhausted", End::Budget => "budget", End::Stopped => "stopped" },
+            "end": match end {
+                End::Exhausted => "exhausted",
+                End::Budget => "budget",
+                End::Stopped => "stopped",
+                End::Broken(_) => "broken",
+            },
             "written": written.map(|path| path.display().to_string()),
         })
     }

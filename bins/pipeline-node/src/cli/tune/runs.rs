@@ -13,6 +13,7 @@ use super::progress::Progress;
 use super::propose::{Seen, proposals};
 use super::search::{Arena, Estimate, News, Point, Proposal, Turn};
 use super::space::Space;
+use crate::cli::exit::Failure;
 use crate::cli::work::{Against, Course, Measured, Session};
 
 /// What half the CPU time is worth for latency: as much as 10 % of it. Less than that is hardly told apart there in any time, and of
@@ -47,6 +48,8 @@ pub struct Runs<'a> {
     pub seen: Vec<(Point, Seen)>,
     /// The figures of all turns.
     pub cells: Vec<(Point, Vec<Measured>)>,
+    /// Why the last turn failed, if it did.
+    pub failure: Option<Failure>,
     /// For whoever looks on.
     pub progress: Progress,
     /// CPUs that this process may use.
@@ -59,18 +62,21 @@ impl Runs<'_> {
         self.seen.iter().find(|(candidate, _)| candidate == of).map(|(_, seen)| seen)
     }
 
-    fn once(&mut self, of: &Point, measured: Duration) -> Result<Turn, String> {
-        let ready = self.candidates.ready(of)?;
+    /// # Errors
+    /// 71 when it cannot be started, 69 when the target cannot be reached, 1 when its work fails.
+    fn once(&mut self, of: &Point, measured: Duration) -> Result<Turn, Failure> {
+        let ready = self.candidates.ready(of).map_err(Failure::failed)?;
         let config = ready.config.clone();
-        let session = Session::start(ready.config, ready.waits, self.against, self.segment, self.course);
-        let session = session.map_err(|failure| failure.to_string())?;
+        let session = Session::start(ready.config, ready.waits, self.against, self.segment, self.course)?;
         let cells = u32::try_from(self.course.shapes.len()).unwrap_or(1).max(1);
         let before = session.observe();
-        let cells = session.run(self.course, (measured / cells).max(CELL_MIN), self.is_filled)?;
+        let cells = session
+            .run(self.course, (measured / cells).max(CELL_MIN), self.is_filled)
+            .map_err(Failure::failed)?;
         let interval = session.observe().since(&before);
         self.is_filled = true;
         drop(session);
-        let turn = turn(self.goal, self.bounds, &cells, ready.excess)?;
+        let turn = turn(self.goal, self.bounds, &cells, ready.excess).map_err(Failure::failed)?;
         let limit = limit(&interval, &config);
         let seen = Seen { interval, limit, cpus: self.cpus };
         self.seen.retain(|(candidate, _)| candidate != of);
@@ -83,7 +89,10 @@ impl Runs<'_> {
 impl Arena for Runs<'_> {
     fn turn(&mut self, candidate: &Point, measured: Duration) -> Result<Turn, String> {
         self.progress.tell(self.begin.elapsed(), &self.space.words(candidate));
-        self.once(candidate, measured)
+        let turn = self.once(candidate, measured);
+        let told = turn.as_ref().map(|turn| *turn).map_err(Failure::to_string);
+        self.failure = turn.err();
+        told
     }
 
     fn propose(&mut self, best: &Point) -> Vec<Proposal> {

@@ -103,7 +103,7 @@ pub struct Verdict {
 }
 
 /// Why a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// Nothing is left to propose.
     Exhausted,
@@ -111,6 +111,8 @@ pub enum End {
     Budget,
     /// Somebody stopped it.
     Stopped,
+    /// The base has run, and no longer does, for this reason: of the rest nothing can be told.
+    Broken(String),
 }
 
 /// Searches from `base`.
@@ -150,17 +152,47 @@ pub fn search(arena: &mut dyn Arena, base: &Point, plan: Plan) -> Result<Found, 
         if field.is_empty() || arena.is_stopped() {
             break (End::Exhausted, pruning);
         }
-        turns += state.race(arena, field, plan.rules(fixed, searching));
+        let (of_race, is_broken) = state.race(arena, field, plan.rules(fixed, searching));
+        turns += of_race;
+        if is_broken {
+            if let Err(why) = still_runs(arena, base, plan) {
+                break (End::Broken(why), pruning);
+            }
+            state.start_anew(base);
+        }
     };
+    if let End::Broken(_) = end {
+        let State { best, races, .. } = state;
+        return Ok(Found { best, verdict: None, races, pruned: Vec::new(), end });
+    }
     state.best = arena.plain(&state.best);
     let changed = state.memory.changed(base, &state.best);
     let pruned = prune(arena, base, &mut state.best, &changed, plan.rules(fixed, pruning));
-    let verdict = match state.best == *base || arena.is_stopped() {
-        true => None,
-        false => Some(verdict(arena, base, &state.best, plan, fixed)),
+    let told = match state.best == *base {
+        // Whoever ran last may have failed because of what the base needs as well.
+        true if state.ends_in_trouble() => still_runs(arena, base, plan).map(|()| None),
+        true => Ok(None),
+        false => verdict(arena, base, &state.best, plan, fixed),
     };
-    let end = if arena.is_stopped() { End::Stopped } else { end };
+    let (verdict, end) = match (told, arena.is_stopped()) {
+        (Ok(verdict), true) => (verdict, End::Stopped),
+        (Ok(verdict), false) => (verdict, end),
+        (Err(why), _) => (None, End::Broken(why)),
+    };
     Ok(Found { best: state.best, verdict, races: state.races, pruned, end })
+}
+
+/// Asks the base once more after something has failed that runs as a rule, unless all was stopped.
+///
+/// # Errors
+/// Why it does not run, either: then it was no fault of what failed.
+fn still_runs(arena: &mut dyn Arena, base: &Point, plan: Plan) -> Result<(), String> {
+    if arena.is_stopped() {
+        return Ok(());
+    }
+    let ran = arena.turn(base, plan.turn).map(|_| ());
+    // An interrupt reaches whoever the turn needs, too.
+    if arena.is_stopped() { Ok(()) } else { ran }
 }
 
 impl Plan {
@@ -213,8 +245,19 @@ impl State {
         self.memory.pick(arena.propose(&self.best), &self.best, room)
     }
 
-    /// Runs a race; answers how many turns it took.
-    fn race(&mut self, arena: &mut dyn Arena, field: Vec<Proposal>, rules: Rules) -> u32 {
+    /// What has failed in the middle is not to be trusted: the base is the best so far again.
+    fn start_anew(&mut self, base: &Point) {
+        (self.best, self.gain) = (base.clone(), 0.0);
+        self.rivals.clear();
+    }
+
+    /// Whether somebody of the last race could not run.
+    fn ends_in_trouble(&self) -> bool {
+        self.races.last().is_some_and(|race| race.runners.iter().any(|runner| runner.trouble.is_some()))
+    }
+
+    /// Runs a race; answers how many turns it took, and whether the best so far failed in it.
+    fn race(&mut self, arena: &mut dyn Arena, field: Vec<Proposal>, rules: Rules) -> (u32, bool) {
         arena.tell(&News::Race { field: field.len() });
         let outcome = race(arena, &self.best, field, rules);
         self.memory.note(&self.best, &outcome.runners);
@@ -226,7 +269,7 @@ impl State {
             arena.tell(&News::Best { candidate: &self.best, gain: self.gain });
         }
         self.races.push(Race { best, runners: outcome.runners, winner: outcome.winner });
-        outcome.turns
+        (outcome.turns, outcome.is_broken)
     }
 }
 
@@ -271,8 +314,20 @@ fn final_pairs() -> u32 {
 }
 
 /// Old and new in turns, until the budget is used up: all that has been seen before was seen while choosing, and so counts for
-/// nothing here.
-fn verdict(arena: &mut dyn Arena, old: &Point, new: &Point, plan: Plan, fixed: Duration) -> Verdict {
+/// nothing here. `None` when it was stopped before it began.
+///
+/// # Errors
+/// Why the old one no longer runs.
+fn verdict(
+    arena: &mut dyn Arena,
+    old: &Point,
+    new: &Point,
+    plan: Plan,
+    fixed: Duration,
+) -> Result<Option<Verdict>, String> {
+    if arena.is_stopped() {
+        return Ok(None);
+    }
     arena.tell(&News::Final);
     let left = plan.budget.saturating_sub(arena.spent());
     // As many pairs as it takes to be sure come before long turns.
@@ -293,9 +348,11 @@ fn verdict(arena: &mut dyn Arena, old: &Point, new: &Point, plan: Plan, fixed: D
         if arena.is_stopped() {
             break;
         }
-        // One that fails now is not to be trusted with a file.
+        // One that fails now is not to be trusted with a file, unless it fails for what both of them need.
         let Ok((old, new)) = pair else {
-            return Verdict { gain: Estimate::of(&gains, SURE), keeps: false, is_better: false };
+            still_runs(arena, old, plan)?;
+            let gain = Estimate::of(&gains, SURE);
+            return Ok(Some(Verdict { gain, keeps: false, is_better: false }));
         };
         gains.push(new.worth() - old.worth());
         guards.push(new.guard - old.guard);
@@ -304,5 +361,5 @@ fn verdict(arena: &mut dyn Arena, old: &Point, new: &Point, plan: Plan, fixed: D
     }
     let gain = Estimate::of(&gains, SURE);
     let keeps = keeps(&guards, &excess, plan.slack);
-    Verdict { gain, keeps, is_better: keeps && gain.low > 0.0 && gain.mid >= WORTH.ln_1p() }
+    Ok(Some(Verdict { gain, keeps, is_better: keeps && gain.low > 0.0 && gain.mid >= WORTH.ln_1p() }))
 }

@@ -8,7 +8,7 @@
 
 use super::Estimate;
 use super::arena::{Arena, Point, Proposal};
-use super::race::{Rules, Runner, one_round};
+use super::race::{Ended, Rules, Runner, one_round};
 use super::{Race, WORTH};
 
 /// How sure it must be that something costs something.
@@ -71,8 +71,9 @@ fn of(
         }
         let why = "taken back: does it cost anything?".to_owned();
         let mut runner = Runner::new(Proposal { candidate, hope: 0.0, why });
-        let is_free = is_free(arena, best, &mut runner, rules)
-            && (!must_be_seen || is_seen(&runner.appeal(CONFIDENCE)));
+        // Where the best itself does not run, nothing is seen of others.
+        let Some(is_free) = is_free(arena, best, &mut runner, rules) else { break };
+        let is_free = is_free && (!must_be_seen || is_seen(&runner.appeal(CONFIDENCE)));
         let next = runner.proposal.candidate.clone();
         tried.push(Race { best: best.clone(), runners: vec![runner], winner: is_free.then_some(0) });
         match is_free {
@@ -94,28 +95,28 @@ fn halves(group: &[usize]) -> Vec<Vec<usize>> {
     if second.is_empty() { Vec::new() } else { vec![second.to_vec(), first.to_vec()] }
 }
 
-/// Whether a candidate that has less is as good as the best.
-fn is_free(arena: &mut dyn Arena, best: &Point, runner: &mut Runner, rules: Rules) -> bool {
+/// Whether a candidate that has less is as good as the best. `None` when it was stopped, or the best could not run.
+fn is_free(arena: &mut dyn Arena, best: &Point, runner: &mut Runner, rules: Rules) -> Option<bool> {
     let mut fixed = rules.fixed;
     for round in 0..ROUNDS {
         let (turns, begin) = (2 * rules.passes, arena.spent());
         if begin + (fixed + rules.turn) * turns > rules.until {
-            return false;
+            return Some(false);
         }
         let runners = std::slice::from_mut(runner);
-        if !one_round(arena, best, runners, &[0], (rules.turn, rules.passes, round)) {
-            return false;
+        if one_round(arena, best, runners, &[0], (rules.turn, rules.passes, round)) != Ended::Well {
+            return None;
         }
         fixed = (arena.spent().saturating_sub(begin) / turns).saturating_sub(rules.turn);
         if runner.trouble.is_some() || !runner.keeps(rules.slack) {
-            return false;
+            return Some(false);
         }
         let appeal = runner.appeal(CONFIDENCE);
         let is_lost = runner.differences.len() >= LOST_ROUNDS
             && runner.differences.iter().all(|difference| *difference < -WORTH);
         if is_lost || appeal.high < 0.0 {
-            return false;
+            return Some(false);
         }
     }
-    runner.appeal(CONFIDENCE).mid > -WORTH / 2.0
+    Some(runner.appeal(CONFIDENCE).mid > -WORTH / 2.0)
 }

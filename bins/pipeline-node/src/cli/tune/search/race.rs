@@ -54,6 +54,8 @@ pub struct Outcome {
     pub winner: Option<usize>,
     /// How many turns it took, those of the best so far included.
     pub turns: u32,
+    /// Whether the best so far could not run, which ended it.
+    pub is_broken: bool,
 }
 
 /// How more is measured of whoever is still there.
@@ -162,8 +164,8 @@ pub fn keeps(guards: &[f64], excess: &[f64], slack: f64) -> bool {
 
 /// Runs one.
 pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Rules) -> Outcome {
-    let mut outcome =
-        Outcome { runners: field.into_iter().map(Runner::new).collect(), winner: None, turns: 0 };
+    let runners = field.into_iter().map(Runner::new).collect();
+    let mut outcome = Outcome { runners, winner: None, turns: 0, is_broken: false };
     let mut alive: Vec<usize> = (0..outcome.runners.len()).collect();
     let (mut turn, mut passes, mut round) = (rules.turn, rules.passes, 0);
     // What a turn costs besides being measured.
@@ -175,7 +177,9 @@ pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Ru
         if arena.is_stopped() || begin + (fixed + turn) * turns > rules.until || alive.is_empty() {
             return outcome;
         }
-        if !one_round(arena, best, &mut outcome.runners, &alive, (turn, passes, round)) {
+        let ended = one_round(arena, best, &mut outcome.runners, &alive, (turn, passes, round));
+        if ended != Ended::Well {
+            outcome.is_broken = ended == Ended::Broken;
             return outcome;
         }
         fixed = (arena.spent().saturating_sub(begin) / turns).saturating_sub(turn);
@@ -237,19 +241,32 @@ fn unions(best: &Point, runners: &[Runner], alive: &[usize], slack: f64) -> Vec<
     if alive.is_empty() { Vec::new() } else { unions }
 }
 
-/// So many passes, and what each came to on the mean of them, against the best so far of the same pass. `false` when the best so
-/// far could not run, which ends the race.
+/// How a round ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All who could had their turns.
+    Well,
+    /// Somebody stopped it.
+    Stopped,
+    /// The best so far could not run: nothing can be compared with it.
+    Broken,
+}
+
+/// So many passes, and what each came to on the mean of them, against the best so far of the same pass.
 pub fn one_round(
     arena: &mut dyn Arena,
     best: &Point,
     runners: &mut [Runner],
     alive: &[usize],
     (turn, passes, round): (Duration, u32, u32),
-) -> bool {
+) -> Ended {
     let mut seen: Vec<Vec<(Turn, Turn)>> = vec![Vec::new(); runners.len()];
     for pass in 0..passes {
         let order = (turn, round * passes + pass);
-        let Some(turns) = one_pass(arena, best, runners, alive, order) else { return false };
+        let turns = match one_pass(arena, best, runners, alive, order) {
+            Ok(turns) => turns,
+            Err(ended) => return ended,
+        };
         turns.into_iter().for_each(|(i, turn, own)| seen[i].push((turn, own)));
     }
     for (runner, turns) in runners.iter_mut().zip(seen).filter(|(runner, _)| runner.trouble.is_none()) {
@@ -258,7 +275,7 @@ pub fn one_round(
             runner.note(turn, own);
         }
     }
-    true
+    Ended::Well
 }
 
 /// Each has its turn, and the best so far has one before, after, and between every few of them: what it would have come to at the
@@ -269,7 +286,7 @@ fn one_pass(
     runners: &mut [Runner],
     alive: &[usize],
     (turn, pass): (Duration, u32),
-) -> Option<Vec<(usize, Turn, Turn)>> {
+) -> Result<Vec<(usize, Turn, Turn)>, Ended> {
     let mut order: Vec<usize> = alive.iter().copied().filter(|i| runners[*i].trouble.is_none()).collect();
     if pass % 2 == 1 {
         order.reverse();
@@ -279,11 +296,18 @@ fn one_pass(
     let mut own: Vec<(f64, Turn)> = Vec::new();
     let mut turns: Vec<(usize, f64, Turn)> = Vec::new();
     let middle = |before: Duration, after: Duration| (before + after).as_secs_f64() / 2.0;
+    let of_best = |arena: &mut dyn Arena| {
+        let before = arena.spent();
+        match arena.turn(best, turn) {
+            Ok(turn) => Ok((middle(before, arena.spent()), turn)),
+            // An interrupt reaches whoever the turn needs, too.
+            Err(_) if arena.is_stopped() => Err(Ended::Stopped),
+            Err(_) => Err(Ended::Broken),
+        }
+    };
     for (place, i) in order.iter().enumerate() {
         if place % BETWEEN == 0 && !(is_duel && pass % 2 == 1) {
-            let before = arena.spent();
-            let turn = arena.turn(best, turn).ok()?;
-            own.push((middle(before, arena.spent()), turn));
+            own.push(of_best(arena)?);
         }
         let before = arena.spent();
         match arena.turn(&runners[*i].proposal.candidate, turn) {
@@ -291,15 +315,13 @@ fn one_pass(
             Err(trouble) => runners[*i].trouble = Some(trouble),
         }
         if arena.is_stopped() {
-            return None;
+            return Err(Ended::Stopped);
         }
     }
     if !is_duel || pass % 2 == 1 {
-        let before = arena.spent();
-        let turn = arena.turn(best, turn).ok()?;
-        own.push((middle(before, arena.spent()), turn));
+        own.push(of_best(arena)?);
     }
-    Some(turns.into_iter().map(|(i, at, turn)| (i, turn, at_time(&own, at))).collect())
+    Ok(turns.into_iter().map(|(i, at, turn)| (i, turn, at_time(&own, at))).collect())
 }
 
 /// What the best so far would have come to at a time, by its turns around it.

@@ -1,5 +1,6 @@
 //! The search over functions that are known, under noise, accidents and drift like those of a machine that others use too.
 
+mod broken;
 mod starts;
 mod taken_back;
 
