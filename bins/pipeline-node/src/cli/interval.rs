@@ -5,8 +5,8 @@
 //! asks for. Deliberately no mean and no t: a machine at half speed for a second is one pair of many here, and does not count
 //! more because it was far off.
 
-/// Pairs that are looked at, at most: twice as many would narrow the interval by a third, for eight times the work.
-const PAIRS_MAX: usize = 240;
+/// Up to so many pairs the distribution of rank sums is counted out; beyond, it is normal as far as anybody could tell.
+const COUNTED_MAX: usize = 240;
 
 /// A difference of logarithms: `mid.exp()` times as good.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,18 +27,16 @@ impl Estimate {
 
     /// Of differences, with a confidence such as 0.95.
     pub fn of(differences: &[f64], confidence: f64) -> Self {
-        let differences = &differences[..differences.len().min(PAIRS_MAX)];
         let n = differences.len();
         if n == 0 {
             return Self::NONE;
         }
-        let mut means: Vec<f64> =
-            (0..n).flat_map(|i| (i..n).map(move |j| (differences[i] + differences[j]) / 2.0)).collect();
-        means.sort_by(f64::total_cmp);
-        let last = means.len() - 1;
-        let mid = (means[last / 2] + means[means.len() / 2]) / 2.0;
+        let mut sorted = differences.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let last = n * (n + 1) / 2 - 1;
+        let mid = (mean_at(&sorted, last / 2) + mean_at(&sorted, last.div_ceil(2))) / 2.0;
         let (low, high) = match beyond(n, (1.0 - confidence) / 2.0) {
-            Some(cut) => (means[cut], means[last - cut]),
+            Some(cut) => (mean_at(&sorted, cut), mean_at(&sorted, last - cut)),
             None => (f64::NEG_INFINITY, f64::INFINITY),
         };
         Self { mid, low, high, pairs: n }
@@ -61,12 +59,58 @@ impl Estimate {
 
 /// Pairs that it takes before an interval of this confidence has ends.
 pub fn pairs_for(confidence: f64) -> usize {
-    (1..PAIRS_MAX).find(|n| beyond(*n, (1.0 - confidence) / 2.0).is_some()).unwrap_or(PAIRS_MAX)
+    (1..COUNTED_MAX).find(|n| beyond(*n, (1.0 - confidence) / 2.0).is_some()).unwrap_or(COUNTED_MAX)
+}
+
+/// The mean of two (or of one with itself) before which so many others come, of ascending numbers. Found by halving the numbers there
+/// are, and counting: a day of pairs has more means than there is memory.
+fn mean_at(sorted: &[f64], place: usize) -> f64 {
+    let before = |limit: f64| {
+        // The larger one is, the fewer others make a mean up to the limit.
+        let (mut count, mut end) = (0, sorted.len());
+        for (i, one) in sorted.iter().enumerate() {
+            while end > i && (one + sorted[end - 1]) / 2.0 > limit {
+                end -= 1;
+            }
+            if end <= i {
+                break;
+            }
+            count += end - i;
+        }
+        count
+    };
+    let (mut low, mut high) = (in_order(sorted[0]), in_order(sorted[sorted.len() - 1]));
+    while low < high {
+        let middle = low.midpoint(high);
+        match before(in_order_of(middle)) > place {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    in_order_of(low)
+}
+
+const SIGN: u64 = 1 << 63;
+
+/// A whole number for each number, in the same order.
+fn in_order(number: f64) -> u64 {
+    let bits = number.to_bits();
+    if bits & SIGN == 0 { bits | SIGN } else { !bits }
+}
+
+/// The number of such a one.
+fn in_order_of(whole: u64) -> f64 {
+    f64::from_bits(if whole & SIGN == 0 { !whole } else { whole & !SIGN })
 }
 
 /// How many of the sorted means lie below the lower end: the largest rank sum `k` with P(T <= k) <= `tail`. (The end itself is the next
 /// mean: the truth is below it when at most `k` means are below the truth.) `None` when even P(T <= 0) is more.
 fn beyond(n: usize, tail: f64) -> Option<usize> {
+    if n > COUNTED_MAX {
+        // As many standard deviations below the middle as where it is counted.
+        let deviations = (middle(COUNTED_MAX) - beyond(COUNTED_MAX, tail)? as f64) / deviation(COUNTED_MAX);
+        return Some((middle(n) - deviations * deviation(n)) as usize);
+    }
     // The share of all 2^n choices of signs that have each rank sum; above the middle it is that of its mirror.
     let largest = n * (n + 1) / 2;
     let mut share = vec![0.0_f64; largest / 2 + 1];
@@ -82,6 +126,16 @@ fn beyond(n: usize, tail: f64) -> Option<usize> {
         below <= tail
     });
     fits.count().checked_sub(1)
+}
+
+/// The middle of the rank sums of so many pairs, and their standard deviation.
+fn middle(n: usize) -> f64 {
+    (n * (n + 1)) as f64 / 4.0
+}
+
+/// See [`middle`].
+fn deviation(n: usize) -> f64 {
+    ((n * (n + 1) * (2 * n + 1)) as f64 / 24.0).sqrt()
 }
 
 #[cfg(test)]
@@ -124,6 +178,40 @@ mod tests {
         for (pairs, confidence) in [(&pairs[..], 0.98), (&pairs[..6], 0.95), (&pairs[..4], 0.8)] {
             let Estimate { low, high, .. } = Estimate::of(pairs, confidence);
             assert_eq!((low, high), (pairs[0], pairs[pairs.len() - 1]), "{confidence}");
+        }
+    }
+
+    /// All pairs have a say, however many there are: what comes late as much as what comes first, and each more makes the interval
+    /// narrower, without a step where rank sums are no longer counted out.
+    #[test]
+    fn many_pairs_count_all() {
+        let pairs = |n: usize| -> Vec<f64> { (0..n).map(|i| ((i * 7919) % n) as f64 / n as f64).collect() };
+        let width = |n: usize| {
+            let Estimate { low, high, pairs, .. } = Estimate::of(&pairs(n), 0.98);
+            assert_eq!(pairs, n);
+            high - low
+        };
+        let (before, after) = (width(240), width(241));
+        assert!((after / before - 1.0).abs() < 0.01, "{before} {after}");
+        let ratio = width(960) / before;
+        assert!((0.48..0.52).contains(&ratio), "four times the pairs, half as wide: {ratio}");
+        let late: Vec<f64> = (0..1000).map(|i| if i < 240 { 0.0 } else { 0.1 }).collect();
+        assert!((Estimate::of(&late, 0.98).mid - 0.1).abs() < 1e-9);
+    }
+
+    /// The mean at each place is that of all means in order.
+    #[test]
+    fn means_are_found_in_order() {
+        for n in 1..12_usize {
+            let mut numbers: Vec<f64> = (0..n).map(|i| ((i * 37) % 11) as f64 - 5.0).collect();
+            numbers.sort_by(f64::total_cmp);
+            let mut means: Vec<f64> = (0..n)
+                .flat_map(|i| (i..n).map(move |j| (i, j)))
+                .map(|(i, j)| (numbers[i] + numbers[j]) / 2.0)
+                .collect();
+            means.sort_by(f64::total_cmp);
+            let found: Vec<f64> = (0..means.len()).map(|place| mean_at(&numbers, place)).collect();
+            assert_eq!(found, means);
         }
     }
 
