@@ -63,7 +63,8 @@ impl<'a> Candidates<'a> {
     }
 }
 
-fn first(findings: &Findings) -> String {
+/// What is wrong with a file, in a sentence.
+pub fn first(findings: &Findings) -> String {
     // What only warns of the file is no reason.
     let errors = findings.list.iter().find(|finding| finding.severity == Severity::Error);
     errors

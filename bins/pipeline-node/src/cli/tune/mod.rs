@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 pub use args::Args;
 use args::Goal;
-use candidates::Candidates;
+use candidates::{Candidates, first};
 use pipeline_graph::Cpus;
 use progress::Progress;
 use report::Report;
@@ -176,20 +176,21 @@ fn written_to(args: &Args) -> Option<&Path> {
 /// The new text, which says what was measured, wherever it will stand.
 fn rewritten(args: &Args, space: &Space, found: &Found) -> Result<String, Failure> {
     let path = args.file.path();
-    let text =
-        std::fs::read_to_string(path).map_err(|e| Failure::system(format!("{}: {e}", path.display())))?;
     let changes = space.changes(&found.best);
-    let now = args.file.source().load().map_err(|findings| file::refused(&findings))?;
-    write::same(&now, &space.loaded)
-        .map_err(|why| by_hand(&changes, &format!("it was changed meanwhile: {why}")))?;
-    let note = report::note(args, found);
-    let new = write::rewrite(&text, &changes, &note).map_err(|why| by_hand(&changes, &why))?;
-    let to = written_to(args).unwrap_or(path);
-    let written = args.file.source_of(to, &new).load().map_err(|findings| file::refused(&findings))?;
-    let set: Vec<String> = changes.iter().map(space::Change::set).collect();
-    let measured = args.file.source().set(set).load().map_err(|findings| file::refused(&findings))?;
-    write::same(&written, &measured).map_err(|why| by_hand(&changes, &why))?;
-    Ok(new)
+    let in_place = |text: &str| -> Result<String, String> {
+        let now = args.file.source().load().map_err(|findings| first(&findings));
+        now.and_then(|now| write::same(&now, &space.loaded))
+            .map_err(|why| format!("it was changed meanwhile: {why}"))?;
+        let preset = write::preset_of(&space.loaded);
+        let new = write::rewrite(text, preset, &changes, &report::note(args, found))?;
+        let to = written_to(args).unwrap_or(path);
+        let written = args.file.source_of(to, &new).load().map_err(|findings| first(&findings))?;
+        let set: Vec<String> = changes.iter().map(space::Change::set).collect();
+        let measured = args.file.source().set(set).load().map_err(|findings| first(&findings))?;
+        write::same(&written, &measured).map(|()| new)
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
+    text.and_then(|text| in_place(&text)).map_err(|why| by_hand(&changes, &why))
 }
 
 /// What was found is not lost where it cannot be written.

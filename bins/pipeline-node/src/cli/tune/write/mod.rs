@@ -10,6 +10,7 @@ mod tests;
 
 use pipeline_configs::Loaded;
 use pipeline_configs::show::show;
+use pipeline_configs::source::{Layer, Source, SourceId};
 use pipeline_stages::catalog::catalog;
 use toml_edit::DocumentMut;
 
@@ -17,16 +18,26 @@ use super::space::Change;
 
 pub use diff::unified;
 
-/// The text with all changes made; `note` stands in the comment behind each.
+/// The text with all changes made; `note` stands in the comment behind each, `preset` is the text that the file is laid over.
 ///
 /// # Errors
 /// What cannot be changed, and why.
-pub fn rewrite(text: &str, changes: &[Change], note: &str) -> Result<String, String> {
+pub fn rewrite(text: &str, preset: &str, changes: &[Change], note: &str) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|e| format!("the file is not TOML: {e}"))?;
+    let preset: DocumentMut = preset.parse().map_err(|e| format!("its preset is not TOML: {e}"))?;
     for change in changes {
-        place::change(&mut document, change, note)?;
+        place::change(&mut document, &preset, change, note)?;
     }
     Ok(document.to_string())
+}
+
+/// The text of the preset that a file uses; nothing where it uses none.
+pub fn preset_of(loaded: &Loaded) -> &str {
+    let sources = &loaded.warnings.sources;
+    let mut texts = (0..u16::MAX).map_while(|id| sources.get(SourceId(id)));
+    let is_preset =
+        |source: &&Source| source.layer == Layer::Preset && source.text.parse::<DocumentMut>().is_ok();
+    texts.find(is_preset).map_or("", |source| &source.text)
 }
 
 /// Whether two files say the same, in every value, wherever each comes from.

@@ -5,12 +5,19 @@ use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 use super::super::space::Change;
 use super::{same_key, value};
 
-/// Makes one change.
+/// Makes one change; `preset` is what the document is laid over.
 ///
 /// # Errors
 /// What stands in its way.
-pub fn change(document: &mut DocumentMut, change: &Change, note: &str) -> Result<(), String> {
-    if change.value == "false" && remove(document.as_table_mut(), &change.path) {
+pub fn change(
+    document: &mut DocumentMut,
+    preset: &DocumentMut,
+    change: &Change,
+    note: &str,
+) -> Result<(), String> {
+    // Without the file's own lines the preset's would hold again: there it is to say `false`.
+    let is_below = stands(preset.as_table(), &change.path);
+    if change.value == "false" && !is_below && remove(document.as_table_mut(), &change.path) {
         return Ok(());
     }
     let cannot = || format!("`{}` stands in a place where it cannot be changed", change.key());
@@ -39,6 +46,16 @@ struct Comment<'a> {
 
 fn has(table: &dyn TableLike, outer: &str, inner: &str) -> bool {
     table.get(outer).and_then(Item::as_table_like).is_some_and(|table| find(table, inner).is_some())
+}
+
+/// Whether something stands at a path.
+fn stands(table: &dyn TableLike, path: &[String]) -> bool {
+    let [first, rest @ ..] = path else { return true };
+    let item = find(table, first).and_then(|key| table.get(&key));
+    match (rest.is_empty(), item.and_then(Item::as_table_like)) {
+        (true, _) => item.is_some(),
+        (false, inner) => inner.is_some_and(|inner| stands(inner, rest)),
+    }
 }
 
 /// The key of a table that means this one.

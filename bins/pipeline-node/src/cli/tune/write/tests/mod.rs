@@ -4,11 +4,12 @@ use std::path::Path;
 
 use pipeline_node::Source;
 
+use super::super::args::Allow;
 use super::super::space::{Change, Space};
 use super::*;
 
 fn rewritten(text: &str, changes: &[Change]) -> String {
-    rewrite(text, changes, "NOTE").unwrap()
+    rewrite(text, "", changes, "NOTE").unwrap()
 }
 
 /// Comments, order, blanks and everything that is not changed stay; behind each changed line stands what it was, after what the user
@@ -105,8 +106,59 @@ fn a_second_run_has_the_last_word() {
         "version = 1\n[pools]\nnic.threads = 4 # four\n",
         &[Change::new(&["pools", "nic", "threads"], "2", "4")],
     );
-    let second = rewrite(&first, &[Change::new(&["pools", "nic", "threads"], "1", "2")], "again").unwrap();
+    let second =
+        rewrite(&first, "", &[Change::new(&["pools", "nic", "threads"], "1", "2")], "again").unwrap();
     assert_eq!(second, "version = 1\n[pools]\nnic.threads = 1  # four; tune: was 2; again\n");
+}
+
+/// Writes each level of each knob of a file into it, as far as it is sound, and compares what that says to what was measured; answers
+/// how many.
+fn written_levels(path: &Path, text: &str) -> usize {
+    let source = || Source::text_at(path, text);
+    let Ok(loaded) = source().load() else { return 0 };
+    let space = Space::new(loaded, &[], &[Allow::Spin, Allow::Caller, Allow::Awake], 4);
+    let preset = preset_of(&space.loaded);
+    let mut written = 0;
+    for knob in 0..space.knobs.len() {
+        for level in 1..space.knobs[knob].levels.len() {
+            let mut candidate = space.base();
+            candidate[knob] = level as u8;
+            let changes = space.changes(&candidate);
+            let set: Vec<String> = changes.iter().map(Change::set).collect();
+            let Ok(measured) = source().set(set.clone()).load() else { continue };
+            let new = rewrite(text, preset, &changes, "NOTE");
+            let new = new.unwrap_or_else(|why| panic!("{}: {set:?}: {why}", path.display()));
+            let told = || format!("{}: {set:?}\n{new}", path.display());
+            let loaded = Source::text_at(path, &new).load();
+            let loaded = loaded.unwrap_or_else(|findings| panic!("{}\n{}", findings.text(), told()));
+            same(&loaded, &measured).unwrap_or_else(|why| panic!("{why}\n{}", told()));
+            written += 1;
+        }
+    }
+    written
+}
+
+/// A pool of the preset of which the file says something goes by a line of the file, not by taking that away: then what the preset says
+/// would hold again. However the file says it, and whatever else it says.
+#[test]
+fn pools_of_the_preset_go() {
+    let head = "version = 1\nuse = \"pipeline\"\n";
+    for said in [
+        "[pools]\nsplit.threads = 2\n",
+        "pools.split.threads = 2 # two\npools.route.wait = \"adaptive\"\n",
+        "pools = { split = { threads = 2 } }\n",
+        "[pools]\nsplit = { threads = 2, wait = { spin = \"20us\", park = \"1s\" } }   # two\n[stages]\nsplit.slice = \"64KiB\"\n",
+        "[pools.split]\n# two\nthreads = 2\n\n[pools.split.wait]\nspin = \"20us\"\n\n[node]\nname = \"x\"\n",
+        "",
+    ] {
+        let text = format!("{head}{said}");
+        assert!(written_levels(Path::new("t.toml"), &text) > 100, "{text}");
+    }
+    let text = format!("{head}[pools]\nsplit.threads = 2 # two\n");
+    let preset = "[pools]\nsplit = { threads = 1 }\n";
+    let gone = Change::new(&["pools", "split"], "false", "a pool of its own");
+    let new = rewrite(&text, preset, &[gone], "NOTE").unwrap();
+    assert_eq!(new, format!("{head}[pools]\nsplit = false  # tune: was a pool of its own; NOTE\n"));
 }
 
 /// Each level of each knob of every shipped file, as far as it is sound, can be written into that file, and the new text says in every
@@ -116,27 +168,9 @@ fn whatever_is_measured_can_be_written() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
     let files =
         ["pipelines", "models"].iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
-    let mut written = 0;
-    for path in files.map(|entry| entry.unwrap().path()) {
-        let source = Source::file(&path);
-        let Ok(loaded) = source.load() else { continue };
-        let text = std::fs::read_to_string(&path).unwrap();
-        let space = Space::new(loaded, &[], &[], 4);
-        for knob in 0..space.knobs.len() {
-            for level in 1..space.knobs[knob].levels.len() {
-                let mut candidate = space.base();
-                candidate[knob] = level as u8;
-                let changes = space.changes(&candidate);
-                let set: Vec<String> = changes.iter().map(Change::set).collect();
-                let Ok(measured) = source.clone().set(set.clone()).load() else { continue };
-                let new = rewritten(&text, &changes);
-                let told = || format!("{}: {set:?}\n{new}", path.display());
-                let loaded = Source::text_at(&path, &new).load();
-                let loaded = loaded.unwrap_or_else(|findings| panic!("{}\n{}", findings.text(), told()));
-                same(&loaded, &measured).unwrap_or_else(|why| panic!("{why}\n{}", told()));
-                written += 1;
-            }
-        }
-    }
+    let written: usize = files
+        .map(|entry| entry.unwrap().path())
+        .map(|path| written_levels(&path, &std::fs::read_to_string(&path).unwrap()))
+        .sum();
     assert!(written > 500, "{written} changes were written: the space is empty");
 }
