@@ -23,6 +23,8 @@ pub struct Memory {
     again: HashSet<Point>,
     /// By knob and level: how good it was, on a scale of that knob.
     levels: HashMap<(usize, u8), f64>,
+    /// The same of all that ran alone, whatever is to be forgotten when they run once more.
+    alone: HashMap<(usize, u8), f64>,
     /// By knob: how often it was changed.
     changed: HashMap<usize, usize>,
 }
@@ -40,7 +42,7 @@ impl Memory {
     }
 
     /// Nothing is left that has not run, and there is time: those that were sent off at once may run once more. One turn is one
-    /// accident of the machine.
+    /// accident of the machine. So what it says of their order is forgotten.
     pub fn look_again(&mut self) {
         let is_done = |looks: usize, rounds: usize| looks >= LOOKS || rounds > ROUNDS_SURE;
         self.again = self
@@ -60,9 +62,11 @@ impl Memory {
             let changed = knobs(candidate, best);
             changed.iter().for_each(|knob| *self.changed.entry(*knob).or_default() += 1);
             if let ([knob], false) = (&changed[..], runner.differences.is_empty()) {
-                let was = self.level(*knob, best[*knob]).unwrap_or(0.0);
-                self.levels.entry((*knob, best[*knob])).or_insert(was);
-                self.levels.insert((*knob, candidate[*knob]), was + runner.estimate(0.5).mid);
+                let gain = runner.estimate(0.5).mid;
+                for scale in [&mut self.levels, &mut self.alone] {
+                    let was = *scale.entry((*knob, best[*knob])).or_insert(0.0);
+                    scale.insert((*knob, candidate[*knob]), was + gain);
+                }
             }
         }
     }
@@ -70,9 +74,9 @@ impl Memory {
     /// Knobs in which a candidate differs from the base, those first that brought least alone, and of those that never ran alone the
     /// later ones first: those are plain sizes, and the first ones say who runs what.
     pub fn changed(&self, base: &Point, best: &Point) -> Changed {
-        let gain = |knob: usize| {
-            self.level(knob, best[knob]).zip(self.level(knob, base[knob])).map(|(new, old)| new - old)
-        };
+        let alone = |knob: usize, level: u8| self.alone.get(&(knob, level)).copied();
+        let gain =
+            |knob: usize| alone(knob, best[knob]).zip(alone(knob, base[knob])).map(|(new, old)| new - old);
         let mut order = knobs(best, base);
         let least = |knob: usize| gain(knob).unwrap_or(0.0);
         order.sort_by(|a, b| least(*a).total_cmp(&least(*b)).then(b.cmp(a)));

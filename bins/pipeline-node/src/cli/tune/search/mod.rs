@@ -17,7 +17,7 @@ pub use arena::{Arena, News, Point, Proposal, Turn};
 use memory::Memory;
 use prune::prune;
 pub use race::{More, Runner};
-use race::{Rules, keeps, race};
+use race::{Rules, keeps, race, turns_of};
 
 pub use crate::cli::interval::Estimate;
 use crate::cli::interval::pairs_for;
@@ -286,15 +286,16 @@ fn rivals(runners: &[Runner], winner: &Runner, rules: Rules) -> Vec<Proposal> {
     near.into_iter().take(most).map(|runner| runner.proposal.clone()).collect()
 }
 
-/// How large a field there is time for. A field of n costs n + 1 turns, then a third and two unions of twice as much, then
-/// half as many, and so on, and a duel of about four rounds.
+/// How large a field there is time for: what a pass of all of it costs, then a third and two unions of twice as much, then half as
+/// many, and so on, and a duel of about three rounds. Many races are decided sooner, so of all rounds but the first only one turn of
+/// the best so far is counted: counted in full, fields are smaller, and the simulations find less.
 fn room(left: Duration, fixed: Duration, plan: Plan) -> usize {
     // What a turn costs besides being measured stays as it is when it is measured for longer, and not when it runs again.
     let of = |(turn, passes): (Duration, u32)| ((fixed + turn) * passes).as_secs_f64();
     let (first, later) = (of((plan.turn, plan.passes)), of(plan.more.of(plan.turn, plan.passes)));
     let duel = if plan.more == More::Oftener { first } else { later };
     let costs = |field: usize| {
-        let mut sum = (field + 1 + field / 4) as f64 * first;
+        let mut sum = f64::from(turns_of(field)) * first;
         let mut alive = if field > 1 { field.div_ceil(3) + 2 } else { 1 };
         while alive > 1 {
             sum += (alive + 1) as f64 * later;

@@ -1,8 +1,9 @@
 //! One race: a field of challengers against the best so far, in rounds in which each has a turn.
 //!
 //! Sequential halving: the whole field runs once, for a short while; the better third goes on, together with the *unions*: changes
-//! that looked good alone, made together. From then on the better half goes on after each round, and turns are twice as long, so
-//! that each stage costs about the same and most of the time goes to those that may win. What counts is the difference to the best so far *in the
+//! that looked good alone, made together. Of these again a third goes on, as unions are often ahead of all others, and from then on
+//! the better half after each round. Turns are twice as long from the second round on, so that most of the time goes to those that
+//! may win. What counts is the difference to the best so far *in the
 //! same round*, so that what the machine does to both of them cancels; and each round goes the other way round, so that what it
 //! does steadily to whoever comes later cancels too. The last one has a duel with the best so far until that is decided.
 //!
@@ -23,6 +24,8 @@ const DUEL_ROUNDS: usize = 8;
 const CLEAR: f64 = 0.25;
 /// After how many rounds that ends a race, if nobody is better: the next one starts from there.
 const LEAP_ROUNDS: usize = 2;
+/// After so many rounds a third goes on, and half after each later one: with one or all of them the simulations find no more.
+const THIRDS: u32 = 2;
 /// Turns between two of the best so far.
 const BETWEEN: usize = 4;
 /// A gain that is not worth changing a file for.
@@ -171,7 +174,7 @@ pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Ru
     // What a turn costs besides being measured.
     let mut fixed = rules.fixed;
     loop {
-        let turns = (alive.len() + 1 + alive.len() / BETWEEN) as u32 * passes;
+        let turns = turns_of(alive.len()) * passes;
         let begin = arena.spent();
         // A round that cannot end in time is not begun: half of one says nothing.
         if arena.is_stopped() || begin + (fixed + turn) * turns > rules.until || alive.is_empty() {
@@ -203,7 +206,7 @@ pub fn race(arena: &mut dyn Arena, best: &Point, field: Vec<Proposal>, rules: Ru
             outcome.winner = Some(*leader);
             return outcome;
         }
-        alive.truncate(alive.len().div_ceil(if round < 3 { 3 } else { 2 }));
+        alive.truncate(alive.len().div_ceil(if round <= THIRDS { 3 } else { 2 }));
         if round == 1 {
             let unions = unions(best, &outcome.runners, &alive, rules.slack);
             alive.extend(outcome.runners.len()..outcome.runners.len() + unions.len());
@@ -239,6 +242,12 @@ fn unions(best: &Point, runners: &[Runner], alive: &[usize], slack: f64) -> Vec<
     }
     // Nothing to unite where nobody is left to race.
     if alive.is_empty() { Vec::new() } else { unions }
+}
+
+/// Turns of one pass of so many, those of the best so far included: one before every few of them and one at the end, and in a duel only one.
+pub fn turns_of(alive: usize) -> u32 {
+    let own = if alive == 1 { 1 } else { alive.div_ceil(BETWEEN) + 1 };
+    (alive + own) as u32
 }
 
 /// How a round ended.

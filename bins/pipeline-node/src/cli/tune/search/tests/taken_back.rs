@@ -53,3 +53,35 @@ fn halves_of_a_group_are_told_apart() {
     }
     assert!(told >= 18, "{told} of 20");
 }
+
+/// What has run alone counts as that when it is taken back, also after a second look at all others has begun; what came along does not.
+#[test]
+fn what_ran_alone_is_remembered() {
+    let (base, best) = (vec![0, 0, 0], vec![1, 1, 0]);
+    let mut runner = Runner::new(Proposal { candidate: vec![1, 0, 0], hope: 0.0, why: String::new() });
+    runner.differences = vec![0.1; 4];
+    let mut memory = Memory::default();
+    memory.note(&base, &[runner]);
+    memory.look_again();
+    let changed = memory.changed(&base, &best);
+    assert_eq!((changed.alone, changed.along), (vec![0], vec![1]));
+}
+
+/// A pass of so many takes as many turns as are counted for it, whatever their number: fields and rounds are sized by that.
+#[test]
+fn turns_are_counted() {
+    for field in 1..=16_usize {
+        let (mut arena, base) = world(1);
+        let proposal = |i: usize| {
+            let mut candidate = base.clone();
+            candidate[i % 6] = (candidate[i % 6] + 1) % LEVELS[i % 6];
+            Proposal { candidate, hope: 0.0, why: String::new() }
+        };
+        let mut runners: Vec<Runner> = (0..field).map(|i| Runner::new(proposal(i))).collect();
+        let alive: Vec<usize> = (0..field).collect();
+        let order = (Duration::from_millis(400), 1, 0);
+        race::one_round(&mut arena, &base, &mut runners, &alive, order);
+        let turns = (arena.spent_s / (START_S + 0.4)).round();
+        assert_eq!(turns, f64::from(race::turns_of(field)), "a field of {field}");
+    }
+}
