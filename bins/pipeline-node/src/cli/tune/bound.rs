@@ -49,6 +49,7 @@ pub struct Bound {
     text: String,
 }
 
+const LIMITS: &[&str] = &["bytes_in_flight", "slices", "requests"];
 const NAMES: &[&str] = &[
     "threads",
     "queue",
@@ -80,12 +81,12 @@ impl Bound {
             "queue" => About::Queue,
             "lanes" => About::Lanes,
             "slice" => About::Slice,
-            "bytes_in_flight" | "slices" | "requests" => About::Limit(name.to_owned()),
+            limit if LIMITS.contains(&limit) => About::Limit(limit.to_owned()),
             "p50" => About::Figure(Figure::P50),
             "p99" => About::Figure(Figure::P99),
             "gb_per_s" => About::Figure(Figure::GbPerS),
             "cpu_s_per_gb" => About::Figure(Figure::CpuSPerGb),
-            path if path.contains('.') => About::Path(path.to_owned()),
+            path if path.contains('.') || path.contains("->") => by_path(path)?,
             other => {
                 let known = NAMES.iter().copied();
                 return Err(format!(
@@ -97,7 +98,7 @@ impl Bound {
         if matches!(about, About::Limit(_)) && !at_most {
             return Err(format!("`{name}` is a limit: say how far it may be raised, '{name}<={value}'"));
         }
-        Ok(Self { value: number(value)?, about, at_most, text: text.to_owned() })
+        Ok(Self { value: about.value(value)?, about, at_most, text: text.to_owned() })
     }
 
     /// Whether a value keeps to it.
@@ -112,15 +113,43 @@ impl fmt::Display for Bound {
     }
 }
 
-/// A plain number, a size in bytes, or a time in nanoseconds.
-fn number(text: &str) -> Result<f64, String> {
-    let plain = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-    let size = || units::bytes(text).ok().map(|bytes| bytes as f64);
-    let time = || units::nanos(text).ok().map(|ns| ns as f64);
-    plain
-        .or_else(size)
-        .or_else(time)
-        .ok_or_else(|| format!("`{text}` is no number, size or time: write 4, 64KiB or 200us"))
+/// A key, as `--set` writes it too; which there are is for the file to say.
+fn by_path(path: &str) -> Result<About, String> {
+    if let Some(limit) = path.strip_prefix("limits.") {
+        let help = || suggest::help(limit, "limits", LIMITS.iter().copied());
+        return match LIMITS.contains(&limit) {
+            true => Ok(About::Limit(limit.to_owned())),
+            false => Err(format!("`limits.{limit}` is none that is raised; {}", help())),
+        };
+    }
+    // An edge is known by its stages alone, and its size is that of its queue.
+    let edge = path.strip_prefix("edges.").unwrap_or(path);
+    let edge = edge.strip_suffix(".queue").unwrap_or(edge).trim_matches('"');
+    Ok(About::Path(if edge.contains("->") { format!("\"{edge}\"") } else { path.to_owned() }))
+}
+
+impl About {
+    /// What it is compared with, in the units of what it is about: a plain number, bytes, or nanoseconds.
+    ///
+    /// # Errors
+    /// What may be written.
+    fn value(&self, text: &str) -> Result<f64, String> {
+        let plain = || text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        let size = || units::bytes(text).ok().map(|bytes| bytes as f64);
+        let time = || units::nanos(text).ok().map(|ns| ns as f64);
+        let (read, write) = match self {
+            Self::Figure(Figure::P50 | Figure::P99) => (time(), "is no time: write 200us or 1ms"),
+            Self::Slice => (plain().or_else(size), "is no size: write 64KiB"),
+            Self::Limit(name) if name == "bytes_in_flight" => {
+                (plain().or_else(size), "is no size: write 1GiB")
+            }
+            Self::Path(_) => {
+                (plain().or_else(size).or_else(time), "is no number, size or time: write 4, 64KiB or 200us")
+            }
+            _ => (plain(), "is no number: write 4 or 2.5"),
+        };
+        read.ok_or_else(|| format!("`{text}` {write}"))
+    }
 }
 
 #[cfg(test)]
@@ -139,6 +168,10 @@ mod tests {
         assert_eq!(bound("bytes_in_flight<=1GiB").value, f64::from(1 << 30));
         assert_eq!(bound("pools.nic.threads<=2").about, About::Path("pools.nic.threads".into()));
         assert_eq!(bound("threads<=4").to_string(), "threads<=4");
+        assert_eq!(bound("limits.slices<=4096").about, About::Limit("slices".into()));
+        for edge in ["edges.\"select -> post\".queue<=8", "\"select -> post\"<=8", "select -> post<=8"] {
+            assert_eq!(bound(edge).about, About::Path("\"select -> post\"".into()), "{edge}");
+        }
     }
 
     /// What compares nothing, names nothing, or has no number is refused with what may be written; a limit has no least.
@@ -149,6 +182,9 @@ mod tests {
         assert!(why("thread<=4").contains("threads"));
         assert!(why("threads<=many").contains("no number"));
         assert!(why("slices>=4").contains("slices<=4"));
-        assert!(why("p99<=-1").contains("no number"));
+        assert!(why("p99<=-1").contains("no time"));
+        assert!(why("p99<=200").contains("200us"), "a number without a unit would be nanoseconds");
+        assert!(why("gb_per_s>=2GiB").contains("no number") && why("threads<=4us").contains("no number"));
+        assert!(why("limits.slice<=4").contains("slices"));
     }
 }

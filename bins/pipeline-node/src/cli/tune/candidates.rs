@@ -57,7 +57,7 @@ impl<'a> Candidates<'a> {
         loaded.runnable().map_err(|findings| first(&findings))?;
         Ok(Ready {
             waits: Application::of(&loaded.config).waits,
-            excess: excess(&loaded.config.blueprint, self.bounds),
+            excess: excess(self.space, of, &loaded.config.blueprint, self.bounds),
             config: beside(loaded.config, self.target_is_named),
         })
     }

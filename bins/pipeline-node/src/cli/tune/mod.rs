@@ -69,6 +69,9 @@ pub fn run(args: &Args) -> Outcome {
     let course = Course::new(&work)?;
     let cpus = Cpus::of_process();
     let space = Space::new(loaded, &args.bound, &args.allow, cpus.budget());
+    if let Some((bound, help)) = space.stray(&args.bound) {
+        return Err(Failure::usage(format!("--bound '{bound}' is about nothing that is tuned here; {help}")));
+    }
     let stop = stop::on_interrupt()?;
     let against = target(args, &space, course.target_bytes())?;
     live::refuse(args, &against, &space)?;

@@ -1,7 +1,7 @@
 //! One race: a field of challengers against the best so far, in rounds in which each has a turn.
 //!
 //! Sequential halving: the whole field runs once, for a short while; the better third goes on, together with the *unions*: changes
-//! that looked good alone, made together. Of these again a third goes on, as unions are often ahead of all others, and from then on
+//! that looked good alone, made together. Of these again a third goes on, and from then on
 //! the better half after each round. Turns are twice as long from the second round on, so that most of the time goes to those that
 //! may win. What counts is the difference to the best so far *in the
 //! same round*, so that what the machine does to both of them cancels; and each round goes the other way round, so that what it
@@ -24,7 +24,7 @@ const DUEL_ROUNDS: usize = 8;
 const CLEAR: f64 = 0.25;
 /// After how many rounds that ends a race, if nobody is better: the next one starts from there.
 const LEAP_ROUNDS: usize = 2;
-/// After so many rounds a third goes on, and half after each later one: with one or all of them the simulations find no more.
+/// After so many rounds a third goes on, and half after each later one: with one the simulations find no more.
 const THIRDS: u32 = 2;
 /// Turns between two of the best so far.
 const BETWEEN: usize = 4;

@@ -11,9 +11,9 @@ mod pools;
 #[cfg(test)]
 mod tests;
 
-use pipeline_configs::Loaded;
 use pipeline_configs::source::Layer;
 use pipeline_configs::tree::{Entry, Node};
+use pipeline_configs::{Loaded, suggest};
 use pipeline_graph::Mode;
 
 use super::args::Allow;
@@ -34,6 +34,9 @@ pub const ON_THE_WAY: &[&str] = &[
     "read_back",
     "serve",
 ];
+
+/// What `slice = "auto"` may come to, bytes: what TCP likes best.
+const AUTO_SLICE_BYTES: f64 = (1 << 20) as f64;
 
 /// One value of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +122,8 @@ pub struct Level {
 pub struct Space {
     /// The knobs.
     pub knobs: Vec<Knob>,
+    /// Names of all that have sizes, so that a bound may be about them; those included that have one level only.
+    names: Vec<String>,
     /// The file as it is.
     pub loaded: Loaded,
 }
@@ -132,12 +137,25 @@ impl Space {
         if allow.contains(&Allow::Awake) {
             knobs.push(knobs::awake(&loaded));
         }
+        let has_order = |knob: &&Knob| knob.levels.iter().any(|level| compared(knob, level).is_some());
+        let names = knobs.iter().filter(has_order).map(|knob| knob.name.clone()).collect();
         for knob in &mut knobs {
             keep(knob, bounds);
             knob.levels.retain(|level| !level.changes.iter().any(|change| is_fixed(&loaded, &change.path)));
         }
         knobs.retain(|knob| knob.levels.len() > 1);
-        Self { knobs, loaded }
+        Self { knobs, names, loaded }
+    }
+
+    /// The first bound that is about a key which is none of this file's, or none that is tuned, and what may be said instead.
+    pub fn stray<'a>(&self, bounds: &'a [Bound]) -> Option<(&'a Bound, String)> {
+        bounds.iter().find_map(|bound| match &bound.about {
+            About::Path(path) if !self.names.iter().any(|name| close(name) == close(path)) => {
+                let known = self.names.iter().map(String::as_str);
+                Some((bound, suggest::help(path, "keys that are tuned", known)))
+            }
+            _ => None,
+        })
     }
 
     /// The file as it is.
@@ -207,28 +225,48 @@ fn is_outside(loaded: &Loaded, node: &Node) -> bool {
     }
 }
 
-/// Takes out what no bound allows; what the file says stays, whatever it is.
-fn keep(knob: &mut Knob, bounds: &[Bound]) {
-    let about = |bound: &&Bound| match (&bound.about, &knob.kind) {
-        (About::Threads, Kind::Threads)
-        | (About::Queue, Kind::Edge(_))
-        | (About::Lanes, Kind::Lanes)
-        | (About::Slice, Kind::Slice) => true,
-        (About::Limit(name), Kind::Limit) => knob.name == format!("limits.{name}"),
-        (About::Path(path), _) => *path == knob.name,
-        _ => false,
-    };
-    let bounds: Vec<&Bound> = bounds.iter().filter(about).collect();
-    let mut first = true;
-    knob.levels.retain(|level| {
-        // A size of 0 has no order: "auto", inline.
-        let holds = level.size == 0 || bounds.iter().all(|bound| bound.holds(level.size as f64));
-        std::mem::take(&mut first) || holds
-    });
+/// A key without blanks: `"a -> b"` is `"a->b"`.
+fn close(key: &str) -> String {
+    key.split_whitespace().collect()
 }
 
-/// How far a candidate's sizes miss a bound, as a logarithm; at most 0 where all hold.
-pub fn excess(blueprint: &pipeline_graph::Blueprint, bounds: &[Bound]) -> f64 {
+/// Whether a bound is about the sizes of a knob.
+fn is_about(bound: &Bound, knob: &Knob) -> bool {
+    match (&bound.about, &knob.kind) {
+        (About::Threads, Kind::Threads) | (About::Lanes, Kind::Lanes) | (About::Slice, Kind::Slice) => true,
+        // What applications hand over is no queue between stages.
+        (About::Queue, Kind::Edge(_)) => !close(&knob.name).starts_with("\"submit->"),
+        (About::Limit(name), Kind::Limit) => knob.name == format!("limits.{name}"),
+        (About::Path(path), _) => close(path) == close(&knob.name),
+        _ => false,
+    }
+}
+
+/// What a bound compares of a level; `None` for what has no order, as inline.
+fn compared(knob: &Knob, level: &Level) -> Option<f64> {
+    match (&knob.kind, level.size) {
+        // `auto` is what the transport likes best, and that may be as much.
+        (Kind::Slice, 0) => Some(AUTO_SLICE_BYTES),
+        (_, 0) => None,
+        (_, size) => Some(size as f64),
+    }
+}
+
+/// Takes out what no bound allows; what the file says stays, whatever it is.
+fn keep(knob: &mut Knob, bounds: &[Bound]) {
+    let bounds: Vec<&Bound> = bounds.iter().filter(|bound| is_about(bound, knob)).collect();
+    let holds = |level: &Level| {
+        let size = compared(knob, level);
+        size.is_none_or(|size| bounds.iter().all(|bound| bound.holds(size)))
+    };
+    let kept: Vec<bool> = knob.levels.iter().enumerate().map(|(i, level)| i == 0 || holds(level)).collect();
+    let mut kept = kept.into_iter();
+    knob.levels.retain(|_| kept.next().unwrap_or(true));
+}
+
+/// How far a candidate's sizes miss a bound, as a logarithm; at most 0 where all hold. Threads and queues are judged all together, as they
+/// come out of the file; all else knob by knob.
+pub fn excess(space: &Space, of: &Point, blueprint: &pipeline_graph::Blueprint, bounds: &[Bound]) -> f64 {
     let on_the_way = |pool: usize| {
         blueprint.stages.iter().any(|s| s.pool == Some(pool) && ON_THE_WAY.contains(&s.kind.as_str()))
     };
@@ -243,13 +281,20 @@ pub fn excess(blueprint: &pipeline_graph::Blueprint, bounds: &[Bound]) -> f64 {
         });
         capacities.max().unwrap_or(0)
     };
-    let missed = bounds.iter().map(|bound| {
+    let sizes = |bound: &Bound| -> Vec<f64> {
+        let knobs = space.knobs.iter().enumerate();
+        let about = knobs.filter(|(i, knob)| is_about(bound, knob) && !space.is_moot(*i, of));
+        about.filter_map(|(i, knob)| compared(knob, space.level(i, of))).collect()
+    };
+    let missed = bounds.iter().flat_map(|bound| {
         let has = match bound.about {
-            About::Threads => threads() as f64,
-            About::Queue => queues() as f64,
-            _ => return 0.0,
+            About::Threads => vec![threads() as f64],
+            About::Queue => vec![queues() as f64],
+            About::Figure(_) => Vec::new(),
+            About::Lanes | About::Slice | About::Limit(_) | About::Path(_) => sizes(bound),
         };
-        if bound.holds(has) { 0.0 } else { (has.max(1.0) / bound.value.max(1e-9)).ln().abs() }
+        let misses = has.into_iter().filter(|has| !bound.holds(*has));
+        misses.map(|has| (has.max(1.0) / bound.value.max(1e-9)).ln().abs())
     });
     missed.fold(0.0, f64::max)
 }

@@ -69,7 +69,7 @@ fn bounds_take_levels_out() {
     assert_eq!(sizes(&space, "pools.front.threads"), [4, 1, 2]);
     assert_eq!(sizes(&space, "transports.tcp.lanes"), [2, 1]);
     assert_eq!(sizes(&space, "\"split -> route\""), [8, 0, 4, 16, 64]);
-    assert_eq!(sizes(&space, "stages.split.slice"), [4096, 0, 16 << 10, 64 << 10]);
+    assert_eq!(sizes(&space, "stages.split.slice"), [4096, 16 << 10, 64 << 10]);
     assert_eq!(sizes(&space, "limits.bytes_in_flight"), [256 << 20, 512 << 20, 1 << 30]);
     let one = self::space(&["pools.nic.threads<=1"], &[], &[]);
     assert!(one.knobs.iter().all(|knob| knob.name != "pools.nic.threads"), "one level is no knob");
@@ -79,10 +79,47 @@ fn bounds_take_levels_out() {
 #[test]
 fn sizes_are_judged() {
     let space = space(&[], &[], &[]);
-    let excess = |bound: &str| super::excess(&space.loaded.config.blueprint, &[Bound::parse(bound).unwrap()]);
+    let of = |candidate: &Point, bound: &str| {
+        super::excess(&space, candidate, &space.loaded.config.blueprint, &[Bound::parse(bound).unwrap()])
+    };
+    let excess = |bound: &str| of(&space.base(), bound);
     assert_eq!((excess("threads<=5"), excess("queue<=64"), excess("p99<=1us")), (0.0, 0.0, 0.0));
     assert!((excess("threads<=4") - (5.0_f64 / 4.0).ln()).abs() < 1e-9);
     assert!(excess("queue<=8") > 1.0);
+    let twice = 2.0_f64.ln();
+    for bound in ["lanes<=1", "pools.front.threads<=2", "slice<=2KiB"] {
+        assert!((excess(bound) - twice).abs() < 1e-9, "{bound}: {}", excess(bound));
+    }
+    let at = |name: &str| space.knobs.iter().position(|knob| knob.name == name).unwrap();
+    let with = |name: &str, is: u64| {
+        let (mut candidate, knob) = (space.base(), at(name));
+        candidate[knob] = space.knobs[knob].levels.iter().position(|level| level.size == is).unwrap() as u8;
+        candidate
+    };
+    assert_eq!(of(&with("pools.front.threads", 2), "pools.front.threads<=2"), 0.0);
+    assert!(of(&with("stages.split.slice", 0), "slice<=64KiB") > 2.0, "auto may be 1 MiB");
+}
+
+/// A bound about a key that is not there, or that has no size, is named with what may be bound; it would hold whatever the file says.
+#[test]
+fn strays_are_named() {
+    let bounds = |text: &str| [Bound::parse(text).unwrap()];
+    let space = space(&[], &[], &[]);
+    for text in ["pools.nci.threads<=1", "pools.nic.wait<=1", "\"slect -> post\"<=4"] {
+        assert!(space.stray(&bounds(text)).is_some(), "{text}");
+    }
+    let (_, help) =
+        space.stray(&bounds("pools.nci.threads<=1")).map(|(bound, help)| (bound.to_string(), help)).unwrap();
+    assert!(help.starts_with("did you mean `pools.nic.threads`"), "{help}");
+    for text in [
+        "pools.nic.threads<=1",
+        "transports.tcp.lanes<=1",
+        "threads<=1",
+        "limits.slices<=9999",
+        "\"split -> route\"<=4",
+    ] {
+        assert!(space.stray(&bounds(text)).is_none(), "{text}");
+    }
 }
 
 /// What `--set` says is not changed: it would hold after the file was.
