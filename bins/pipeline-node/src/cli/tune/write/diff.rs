@@ -15,7 +15,9 @@ enum Line<'a> {
 
 /// The diff; empty where nothing differs.
 pub fn unified(name: &str, old: &str, new: &str) -> String {
-    let (a, b): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    // With what ends them: a line that has no end differs from one that has.
+    let (a, b): (Vec<&str>, Vec<&str>) =
+        (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
     let lines = lines(&a, &b);
     let is_change = |line: &Line<'_>| !matches!(line, Line::Both(_));
     let mut text = String::new();
@@ -40,14 +42,27 @@ fn hunk(text: &mut String, lines: &[Line<'_>], range: std::ops::Range<usize>) {
     let olds = |lines: &[Line<'_>]| lines.iter().filter(|line| !matches!(line, Line::New(_))).count();
     let news = |lines: &[Line<'_>]| lines.iter().filter(|line| !matches!(line, Line::Old(_))).count();
     let (before, these) = (&lines[..range.start], &lines[range]);
-    let (a, b, n, m) = (olds(before) + 1, news(before) + 1, olds(these), news(these));
-    let _ = writeln!(text, "@@ -{a},{n} +{b},{m} @@");
+    let _ =
+        writeln!(text, "@@ -{} +{} @@", place(olds(before), olds(these)), place(news(before), news(these)));
     for line in these {
-        let _ = match line {
-            Line::Both(line) => writeln!(text, " {line}"),
-            Line::Old(line) => writeln!(text, "-{line}"),
-            Line::New(line) => writeln!(text, "+{line}"),
+        let (mark, line) = match line {
+            Line::Both(line) => (' ', line),
+            Line::Old(line) => ('-', line),
+            Line::New(line) => ('+', line),
         };
+        let _ = write!(text, "{mark}{line}");
+        if !line.ends_with('\n') {
+            text.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+/// Where lines of a hunk are: the first and how many; one alone without its number, and none by the line before.
+fn place(before: usize, these: usize) -> String {
+    match these {
+        0 => format!("{before},0"),
+        1 => (before + 1).to_string(),
+        _ => format!("{},{these}", before + 1),
     }
 }
 
@@ -89,6 +104,8 @@ mod tests {
         let wanted = "--- x.toml\n+++ x.toml\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -11,3 +11,4 @@\n k\n l\n m\n+n\n";
         assert_eq!(told, wanted);
         assert_eq!(unified("x", old, old), "");
-        assert!(unified("x", "", "a\n").ends_with("+a\n"));
+        assert_eq!(unified("x", "", "a\n"), "--- x\n+++ x\n@@ -0,0 +1 @@\n+a\n");
+        let cut = "--- x\n+++ x\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n";
+        assert_eq!(unified("x", "a\nb", "a\nb\n"), cut);
     }
 }
