@@ -241,6 +241,6 @@ fn a_peer_that_dies() {
     keeper.child.kill().unwrap();
     let ended = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    assert_eq!(ended.status.code(), Some(69), "{stderr}");
     assert!(stderr.contains("stopped after") && stderr.contains("requests failed"), "{stderr}");
 }

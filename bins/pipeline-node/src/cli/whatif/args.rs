@@ -56,7 +56,13 @@ impl WhatIfArgs {
         if let Some(why) = work.without_meaning() {
             return Err(Failure::usage(why));
         }
-        let op = work.op();
+        let (op, is_said) = (work.op(), work.batch.is_some() || work.depth.is_some());
+        let is_loop = !matches!(work.work(), Work::Trace(_) | Work::Record(_));
+        if is_said && (is_loop || !self.shape.is_empty()) {
+            return Err(Failure::usage(
+                "--batch and --depth are in a shape already, as in --shape 8x1MiBx4; leave them out",
+            ));
+        }
         if !self.shape.is_empty() {
             return Ok(self.shape.iter().map(|shape| shape.towards(op)).collect());
         }

@@ -70,9 +70,8 @@ fn solve(rows: &[Row], mask: u8) -> Option<[f64; 3]> {
             return None;
         }
         let row = matrix[i].clone();
-        for (k, other) in matrix.iter_mut().enumerate().filter(|(k, _)| *k != i) {
+        for (_, other) in matrix.iter_mut().enumerate().filter(|(k, _)| *k != i) {
             let factor = other[i] / scale;
-            let _ = k;
             other.iter_mut().zip(&row).for_each(|(a, b)| *a -= factor * b);
         }
     }

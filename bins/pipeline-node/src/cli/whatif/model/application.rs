@@ -119,19 +119,16 @@ impl World<'_> {
         }
         self.ring_bell(stage, ring, t);
         // The thread that holds a seat takes a turn with what it has brought.
-        self.threads[t].bell |= !self.threads[t].seats.is_empty();
         if !self.threads[t].seats.is_empty() {
             self.threads[t].bell = false;
             self.begin_turn(t);
         }
     }
 
-    /// A batch has ended; whoever waits for it is told.
-    pub fn ended(&mut self, batch: u32, ringer: usize) {
+    /// A batch has ended; whoever waits for it is told: to wake it is in the measured price of the stage.
+    pub fn ended(&mut self, batch: u32) {
         let app = self.batches[batch].application as usize;
         self.applications[app].ended.push_back(batch);
-        // To wake it is in the measured price of the stage.
-        let _ = ringer;
         self.notify(app, None);
     }
 

@@ -8,7 +8,7 @@ use pipeline_graph::Wait;
 use super::agenda::Time;
 use super::world::{Event, World};
 
-/// A sleep of this length, and longer ones, end the interest in gaps.
+/// By what share of itself one gap moves the middle of gaps, at most.
 const GAP_STEP: f64 = 0.1;
 
 /// Whose thread.
@@ -112,8 +112,6 @@ pub struct Tally {
     pub work_ns: f64,
     /// Time between the beginning and the end of work: more than that if it waited for a CPU.
     pub busy_ns: f64,
-    /// Time in which it looked for work.
-    pub looked_ns: f64,
     /// Sleeps.
     pub parks: u64,
 }
@@ -205,7 +203,6 @@ impl World<'_> {
         match thread.state {
             State::Working | State::Waking => {}
             State::Spinning | State::Yielding => {
-                thread.tally.looked_ns += gap;
                 thread.learn(gap);
                 self.looks(t, false);
                 self.threads[t].state = State::Working;
@@ -267,7 +264,6 @@ impl World<'_> {
         if thread.period != period || !matches!(thread.state, State::Spinning | State::Yielding) {
             return;
         }
-        thread.tally.looked_ns += self.now - thread.idle_since;
         thread.tally.parks += 1;
         self.looks(t, false);
         self.threads[t].state = State::Parked;

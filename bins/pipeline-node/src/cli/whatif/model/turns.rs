@@ -180,7 +180,7 @@ impl World<'_> {
                 let cut = self.cut_some(worker, stage);
                 self.pass_on(t, worker, stage, &cut);
             }
-            Role::Post => self.hand_over(t, &tokens),
+            Role::Post => self.hand_over(&tokens),
             Role::Notify => self.end(t, &tokens),
             Role::Reap => {}
         }
@@ -350,7 +350,7 @@ impl World<'_> {
                 self.requests.free(request);
                 self.batches[batch].left -= 1;
                 if self.batches[batch].left == 0 {
-                    self.ended(batch, t);
+                    self.ended(batch);
                 }
             }
         }

@@ -74,7 +74,7 @@ impl World<'_> {
     }
 
     /// Slices are handed to their lanes.
-    pub fn hand_over(&mut self, t: usize, tokens: &[u32]) {
+    pub fn hand_over(&mut self, tokens: &[u32]) {
         let is_write = self.setup.application.way == Way::Write;
         for token in tokens {
             let lane = self.tokens[*token].lane as usize;
@@ -82,7 +82,6 @@ impl World<'_> {
             self.lanes[lane].streams[0].push(Parcel { item: *token, bytes: payload + DESCRIPTOR_BYTES });
             self.list(lane, POST);
         }
-        let _ = t;
     }
 
     fn list(&mut self, lane: usize, which: usize) {
